@@ -71,7 +71,7 @@ def undescribed(kind, name):
     method = getattr(kind, name)
     section = re.search(r"Parameters\n-+\n(.*?)(\n\n\w+\n-+\n|\Z)", inspect.getdoc(method), re.DOTALL)
     heads = re.findall(r"^\S.*$", section[1], re.MULTILINE) if section else []
-    described = {one.strip() for head in heads for one in head.split(",")}
+    described = {one.strip(" *") for head in heads for one in head.split(",")}
     return [one for one in inspect.signature(method).parameters if one not in described | {"self"}]
 
 

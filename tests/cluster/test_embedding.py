@@ -9,7 +9,8 @@ from dygcn.cluster.folder import read_cluster_file, shards_needed, write_cluster
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
 from dygcn.cluster.protocol import Events, Move, Remove, Resize
-from dygcn.engine.events import decode_events, read_events
+from dygcn.engine.events import read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.errors import EventError, FeatureError, FolderError, MissingFolder, OptionError
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.layout import LOG_FILE

@@ -7,7 +7,7 @@ import pytest
 
 import dygcn
 from dygcn.client.questions import Questions
-from dygcn.engine.events import ColumnNames, column_names, read_events
+from dygcn.engine.events import column_names, read_events
 from dygcn.errors import EventError
 from tests.cli.test_commands import run
 
@@ -108,14 +108,14 @@ def test_the_commands_refuse_in_their_own_spelling(live, tmp_path):
 )
 def test_names_of_one_kind_share_their_ids(ends):
     table = dict(zip(ends, ([1, 2], [2, 1]), strict=True))
-    assert len(read_events(table, names=ColumnNames(*ends))) == 2
+    assert len(read_events(table, **dict(zip(("src", "dst"), ends, strict=True)))) == 2
 
 
 @pytest.mark.parametrize("ends", [("user", "item"), ("u", "i"), ("customer_id", "product"), ("user", None)])
 def test_other_names_do_not(ends):
     one, other = ends[0], ends[1] or "dst"
     with pytest.raises(EventError, match="ids in common"):
-        read_events({one: [1, 2], other: [2, 1]}, names=ColumnNames(*ends))
+        read_events({one: [1, 2], other: [2, 1]}, **dict(zip(("src", "dst"), ends, strict=True)))
 
 
 def test_ids_that_differ_and_rows_without_such_names_are_as_ever(live):
@@ -128,7 +128,7 @@ def test_ids_that_differ_and_rows_without_such_names_are_as_ever(live):
 def test_long_names_and_ids_make_no_long_error():
     ends = {"u" * 3000: ["x" * 256] * 50, "i" * 3000: ["x" * 256] * 50}
     with pytest.raises(EventError) as caught:
-        read_events(ends, names=ColumnNames(*ends))
+        read_events(ends, **dict(zip(("src", "dst"), ends, strict=True)))
     assert len(str(caught.value)) <= 500
 
 
@@ -137,10 +137,10 @@ def test_ids_are_looked_at_only_where_names_ask_for_it(monkeypatch):
     monkeypatch.setattr(column_names, "common_ids", lambda *ends: looked.append(ends) or [])
     ends = np.arange(9)
     read_events({"src": ends, "dst": ends})
-    read_events({"from": ends, "to": ends}, names=ColumnNames("from", "to"))
-    read_events({"user": ends, "item": ends}, names=ColumnNames("user", "item", shared_ids=True))
+    read_events({"from": ends, "to": ends}, src="from", dst="to")
+    read_events({"user": ends, "item": ends}, src="user", dst="item", shared_ids=True)
     assert not looked
-    read_events({"user": ends, "item": ends}, names=ColumnNames("user", "item"))
+    read_events({"user": ends, "item": ends}, src="user", dst="item")
     assert len(looked) == 1
 
 

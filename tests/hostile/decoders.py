@@ -16,8 +16,8 @@ from dygcn.client.questions import vectors_of
 from dygcn.client.steps import Reply
 from dygcn.client.trying import read_problem
 from dygcn.cluster.wire import unpack
-from dygcn.engine.events import decode_events
 from dygcn.engine.events.files import read_table
+from dygcn.engine.events.wire import decode_events
 from dygcn.schema import answers, requests
 from dygcn.serving.service import content_coding
 from dygcn.serving.service.handlers import read_body

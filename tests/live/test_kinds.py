@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import decode_events, python_ids, read_events
+from dygcn.engine.events import python_ids, read_events
 from dygcn.engine.events.kind_types import infer_kinds
 from dygcn.engine.events.kinds import Kinds, kinds_of
+from dygcn.engine.events.wire import decode_events
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models import Model

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn import cluster
-from dygcn.engine.events import decode_events, python_ids, read_events
+from dygcn.engine.events import python_ids, read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.engine.graph.relations import Relations
 from dygcn.errors import DamagedFolder, EventError, OptionError, TornState
 from dygcn.live.durable.source_batch import SourceBatch

@@ -5,7 +5,7 @@ import random
 import httpx
 import pytest
 
-from dygcn.engine.events import decode_events
+from dygcn.engine.events.wire import decode_events
 from dygcn_lab.soak.promises import bad_input
 from dygcn_lab.soak.promises.bad_input import ARROW, CHECK, JSON, NDJSON, Tally, as_body, bad_event
 from dygcn_lab.soak.promises.mangling import SETTINGS, mangled, questions

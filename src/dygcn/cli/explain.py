@@ -18,7 +18,7 @@ from dygcn.cli.printing import (
     progress_bar,
     show_table,
 )
-from dygcn.engine.events import ColumnNames, read_events
+from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models import Movement
 from dygcn.engine.records import DEFAULT_K
@@ -50,7 +50,7 @@ def command(
         live = load_as_of(folder, as_of)
         one = node_id(node, live.model.ids)
         if events is not None:
-            batch = read_events(events, live.model.ids, names=ColumnNames(**names))
+            batch = read_events(events, live.model.ids, **names)
             _show_movement(live.explain_change(one, batch, now=now), k, as_json)
             return
         found = live.explain(one)

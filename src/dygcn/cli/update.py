@@ -13,8 +13,8 @@ import numpy as np
 from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
 from dygcn.cli.reading import events_file, format_option
-from dygcn.engine.events import ColumnNames, read_events
-from dygcn.engine.events.windows import rows_of
+from dygcn.engine.events import read_events
+from dygcn.engine.events.batches import rows_of
 from dygcn.errors import FolderInUse
 from dygcn.live import DurableEmbedding, LiveEmbedding, load
 from dygcn.live import open as open_folder
@@ -48,7 +48,7 @@ def command(
         with _changed(folder, notify) as live:
             with events_file(events, form) as path:
                 related = bool(live.model.relations)
-                batch = read_events(path, live.model.ids, names=ColumnNames(**names, related=related))
+                batch = read_events(path, live.model.ids, related=related, **names)
             effects = _apply(live, batch, now, notify)
             counts = {"nodes": len(live), "edges": live.edge_count, "version": live.version}
     seconds = time.perf_counter() - begun

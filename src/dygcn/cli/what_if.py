@@ -10,7 +10,7 @@ import click
 from dygcn.cli.as_of import as_of_option, load_as_of
 from dygcn.cli.columns import column_options
 from dygcn.cli.printing import folder_argument, json_option, node_id, print_json, progress_bar, show_table
-from dygcn.engine.events import ColumnNames, read_events
+from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView
@@ -135,4 +135,4 @@ def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
 
 
 def _events(path: str | None, kind: str, names: dict[str, Any]) -> EventBatch | None:
-    return None if path is None else read_events(path, kind, names=ColumnNames(**names))
+    return None if path is None else read_events(path, kind, **names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -15,8 +15,7 @@ from dygcn.client.letters import JSON, LetterBox
 from dygcn.client.sending import ARROW, Sender
 from dygcn.client.steps import Operation, Pause, Reply, Request
 from dygcn.client.trying import Trying, error_of, read_problem
-from dygcn.engine.events import ColumnNames, as_dicts, read_graph, read_update
-from dygcn.engine.events.column_names import RELATED, column_names
+from dygcn.engine.events import ColumnOptions, as_dicts, read_graph, read_update
 from dygcn.engine.records import DEFAULT_K, EventBatch
 from dygcn.errors import OptionError
 from dygcn.schema import answers
@@ -194,15 +193,8 @@ class Questions(LetterBox):
         *,
         add: object = None,
         remove: object = None,
-        columns: Sequence[str] | None = None,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
         kinds: Sequence[str] | bool | None = None,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> Operation[answers.Sent]:
         """Send events; return when they are on disk and can be read.
 
@@ -211,7 +203,7 @@ class Questions(LetterBox):
 
         Parameters
         ----------
-        events, add, remove, columns, src, dst, t, op, weight, shared_ids, relation
+        events, add, remove, **names
             As in `dygcn.LiveEmbedding.update`.
         kinds
             What both columns of a table hold, as in `dygcn.fit`; ids of rows may be (kind, id).
@@ -226,12 +218,11 @@ class Questions(LetterBox):
             If the service has fewer events of this name than it acknowledged: it was restored from a backup,
             say. Send events again from the number ``expected`` of the error on.
         """
-        names = column_names(src, dst, t, op, weight, shared_ids, relation, related=True)
         if kinds is None:
-            return (yield from self._sender.send(_read_change(events, add, remove, columns, names)))
+            return (yield from self._sender.send(_read_change(events, add, remove, **names)))
         if remove is not None or (events is None) == (add is None):
             raise OptionError("kinds= is for one table of events, or of edges to add")
-        _, batch = read_graph(add if events is None else events, columns, names, None, kinds)
+        _, batch = read_graph(add if events is None else events, None, kinds, **names)
         return (yield from self._sender.send(batch))
 
     def position(self) -> Operation[int]:
@@ -312,10 +303,10 @@ def _read_change(
     events: object,
     add: object,
     remove: object,
-    columns: Sequence[str] | None = None,
-    names: ColumnNames = RELATED,
+    **names: Unpack[ColumnOptions],
 ) -> EventBatch:
-    return read_update(ends_plain(events), ends_plain(add), ends_plain(remove), None, columns, names)
+    sides = ends_plain(events), ends_plain(add), ends_plain(remove)
+    return read_update(*sides, None, related=True, **names)
 
 
 def _query(**values: object) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dygcn.cluster.folder import ClusterFile, write_cluster_file
 from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
 from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
-from dygcn.engine.events import join_ids, python_ids
+from dygcn.engine.events import ColumnOptions, join_ids, python_ids
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import NO_CHANGE, Changed
@@ -25,7 +25,7 @@ from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import Scored, many_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from dygcn.cluster.front_state import FrontState
@@ -158,10 +158,10 @@ class ClusterEmbedding(DurableEmbedding):
         change.missing = len(nodes) - int((nodes >= 0).sum())
         return change
 
-    def bulk(self, parts: Iterable[object], columns: Sequence[str] | None = None, **names: Any) -> Change:
+    def bulk(self, parts: Iterable[object], **names: Unpack[ColumnOptions]) -> Change:
         """Apply parts one after the other; all nodes count as moved."""
         for part in parts:
-            self.update(part, columns=columns, **names)
+            self.update(part, **names)
         nodes = self._state.graph.nodes()
         moved = Changed(nodes, np.ones(len(nodes), np.int8), self.model.orders * len(nodes))
         return Change(self._live, Outcome(moved, self.names(nodes[:0])), self.version)

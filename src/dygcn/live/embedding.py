@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dygcn.engine.events import read_events, read_update, single_pair
-from dygcn.engine.events.column_names import OWN_NAMES, column_names
+from dygcn.engine.events import ColumnOptions, read_events, read_update, single_pair
 from dygcn.engine.features import CANNOT_BE_SET, Embedding
 from dygcn.engine.models import Outcome, State, drifting_spec, feature_rows
 from dygcn.engine.models.checks import read_tolerance
@@ -26,7 +25,7 @@ from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from dygcn.engine.records import Int64
     from dygcn.live.announcing import Unsaid
@@ -65,14 +64,7 @@ class LiveEmbedding(EmbeddingView):
         remove: object = None,
         remove_nodes: object = None,
         now: float | None = None,
-        columns: Sequence[str] | None = None,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> Change:
         """Apply changes of the graph and return what moved.
 
@@ -88,12 +80,11 @@ class LiveEmbedding(EmbeddingView):
         now
             The time: it moves the clock, and dates events without `t`. Without it they happen when the last
             one did; a model with memory refuses them.
-        columns
-            What the columns of tuples, lists or arrays are, as in `dygcn.fit`; for `add` and `remove` alike.
-        src, dst, t, op, weight, shared_ids, relation
-            What a table calls these columns, as in `dygcn.fit`. A model with relations looks for the column
-            `relation` itself, and every event must have one. Ids in common are looked for in this table
-            alone: the graph does not know which of its nodes came as `src`, and which as `dst`.
+        **names
+            The options `columns`, `src`, `dst`, `t`, `op`, `weight`, `shared_ids` and `relation` of
+            `dygcn.fit`; `columns` is for `add` and `remove` alike. A model with relations looks for the
+            column `relation` itself, and every event must have one. Ids in common are looked for in this
+            table alone: the graph does not know which of its nodes came as `src`, and which as `dst`.
 
         Returns
         -------
@@ -113,14 +104,13 @@ class LiveEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now)
             return self.remove_nodes(remove_nodes)
-        names = column_names(src, dst, t, op, weight, shared_ids, relation, self._state.model.relations)
-        plain = events is None and now is None and columns is None and names is OWN_NAMES
+        model = self._state.model
+        plain = events is None and now is None and not names and not model.relations
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
         if edge is not None:
             return self.apply(edge, now)
-        model = self._state.model
-        batch = read_update(events, add, remove, model.ids, columns, names, model.directed)
+        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
         return self.apply(batch, now)
@@ -148,21 +138,13 @@ class LiveEmbedding(EmbeddingView):
     def bulk(
         self,
         parts: Iterable[object],
-        columns: Sequence[str] | None = None,
-        *,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
         What `update` does for one batch after the other, faster when most of the graph changes. All nodes
         count as moved, and ids that left in between are not in it. The exact rule only; if a part is bad, the
-        parts before it stay. `columns` and the names of columns are for every part, as in `update`.
+        parts before it stay. `names` are for every part, as in `update`.
 
         Examples
         --------
@@ -174,9 +156,8 @@ class LiveEmbedding(EmbeddingView):
         _ = self._state.exact
         self._before_change()
         with self._state.changing:
-            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
-            how = self.model.ids, columns, names, self.model.directed
-            read = (read_events(part, *how) for part in parts)
+            how = self.model.ids, self.model.directed, self.model.relations
+            read = (read_events(part, *how, **names) for part in parts)
             outcome, failure = self._state.bulk(read)
             change = self._changed(outcome, self._version + 1)
         if failure is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.events import ColumnNames, read_graph, rows_of, sort_by_time
+from dygcn.engine.events import ColumnOptions, read_graph, rows_of, sort_by_time
 from dygcn.engine.graph.ids import IdMap
 from dygcn.errors import EventError, OptionError
 from dygcn.live.evaluated import OURS, OURS_NEW, Evaluation, Judged
@@ -42,15 +42,7 @@ def evaluate(
     questions: int = 500,
     seed: int = 0,
     *,
-    src: str | None = None,
-    dst: str | None = None,
-    t: str | None = None,
-    op: str | None = None,
-    weight: str | None = None,
-    shared_ids: bool = False,
     kinds: Sequence[str] | bool | None = None,
-    relation: str | None = None,
-    columns: Sequence[str] | None = None,
     progress: AskedProgress = "auto",
     **options: Any,
 ) -> Evaluation:
@@ -69,12 +61,10 @@ def evaluate(
         event before, and its destination is another node.
     seed
         Of the fit, the questions, the candidates and the resamples.
-    src, dst, t, op, weight, shared_ids, kinds, relation, columns
-        As in `dygcn.fit`.
-    progress
+    kinds, progress
         As in `dygcn.fit`.
     **options
-        Other options of `dygcn.fit`, such as `dim`, `memory` or `nodes`.
+        Other options of `dygcn.fit`, such as `src`, `dim`, `memory` or `nodes`.
 
     Returns
     -------
@@ -97,11 +87,11 @@ def evaluate(
     begun = time.perf_counter()
     _check_number("questions", questions, 1)
     _check_number("seed", seed, 0)
-    names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
+    names: Any = {name: options.pop(name) for name in ColumnOptions.__annotations__ if name in options}
     source = datasets.events_by_name(events) if isinstance(events, str) else events
-    ids, unsorted = read_graph(source, columns, names, options.get("directed", False), kinds)
+    ids, unsorted = read_graph(source, options.get("directed", False), kinds, **names)
     stream = _Stream(ids, sort_by_time(unsorted))
-    options |= {"seed": seed, "src": src, "dst": dst}
+    options |= {"seed": seed, "src": names.get("src"), "dst": names.get("dst")}
     with one_blas_thread(), progress_of(progress, plan_of(**options)) as notify:
         live = fit(ReadEvents(ids, stream.fitted()), progress=notify, **options)
         replay = _Replay(stream, live, seed, notify)

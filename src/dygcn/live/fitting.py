@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.events import ColumnNames, cut_steps, duration, read_graph, sort_by_time
+from dygcn.engine.events import ColumnOptions, cut_steps, duration, read_graph, sort_by_time
 from dygcn.engine.events.showing import shown
 from dygcn.engine.features.nodes import read_nodes
 from dygcn.engine.models import find_fitting
@@ -53,16 +53,8 @@ def fit(
     seed: int = 0,
     *,
     expire: float | str | timedelta | None = None,
-    src: str | None = None,
-    dst: str | None = None,
-    t: str | None = None,
-    op: str | None = None,
-    weight: str | None = None,
-    shared_ids: bool = False,
     kinds: Sequence[str] | bool | None = None,
-    relation: str | None = None,
     relation_weights: Mapping[str, float] | str | None = None,
-    columns: Sequence[str] | None = None,
     base: object = None,
     labels: object = None,
     nodes: object = None,
@@ -73,6 +65,7 @@ def fit(
     recommend: bool | str = "auto",
     recipe: Recipe | RollingRecipe | None = None,
     progress: Asked = "auto",
+    **names: Unpack[ColumnOptions],
 ) -> LiveEmbedding:
     """Fit an embedding on the history of a graph; what it returns follows the graph from there on.
 
@@ -177,15 +170,19 @@ def fit(
     asked = features, base, labels, recipe, bool(whole_weights)
     more = {"recommend": recommend, "expire": duration(expire)}
     choices = Choices(dim, orders, rule, duration(memory), seed, width, directed, *asked, **more)
-    names = ColumnNames(src, dst, t, op, weight, shared_ids, relation)
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     ids, unsorted = (
         (source.ids, source.batch)
         if isinstance(source, ReadEvents)
-        else read_graph(source, columns, names, directed, kinds)
+        else read_graph(source, directed, kinds, **names)
     )
     if nodes is not None:
-        features = _beside_walks(nodes, features, [name for name in (src, dst) if isinstance(name, str)], ids)
+        features = _beside_walks(
+            nodes,
+            features,
+            [name for name in (names.get("src"), names.get("dst")) if isinstance(name, str)],
+            ids,
+        )
     choices, batch = dataclasses.replace(choices, features=features, ids=ids), sort_by_time(unsorted)
     if len(batch) == 0:
         raise EventError("there are no events to fit on")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
 from dygcn._late import late
-from dygcn.engine.events import read_update
-from dygcn.engine.events.column_names import column_names
+from dygcn.engine.events import ColumnOptions, read_update
 from dygcn.engine.models import (
     RemovalTrial,
     Trial,
@@ -323,14 +322,7 @@ class EmbeddingView(VectorView):
         remove: object = None,
         remove_nodes: object = None,
         now: float | None = None,
-        columns: Sequence[str] | None = None,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> trying.TrialBlock:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
@@ -340,7 +332,7 @@ class EmbeddingView(VectorView):
 
         Parameters
         ----------
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
+        events, add, remove, now, **names
             As in `LiveEmbedding.update`.
         remove_nodes
             Ids to remove with all of their edges, after the events.
@@ -363,12 +355,12 @@ class EmbeddingView(VectorView):
         """
 
         def read() -> EventBatch | None:
-            names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
             model = self.model
             if events is None and add is None and remove is None and remove_nodes is not None:
                 return None
             added = [] if events is None and add is None and remove is None else add
-            return read_update(events, added, remove, model.ids, columns, names, model.directed)
+            how = model.ids, model.directed, model.relations
+            return read_update(events, added, remove, *how, **names)
 
         return trying.TrialBlock(self._try, (read, remove_nodes, now), {})
 
@@ -420,14 +412,7 @@ class EmbeddingView(VectorView):
         add: object = None,
         remove: object = None,
         now: float | None = None,
-        columns: Sequence[str] | None = None,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> ExplainedChange:
         """Return which events would move the vector of a node, and how far each; nothing is changed.
 
@@ -440,7 +425,7 @@ class EmbeddingView(VectorView):
         ----------
         node
             The node; it may come or go with the events, and counts as zero while it is not there.
-        events, add, remove, now, columns, src, dst, t, op, weight, shared_ids, relation
+        events, add, remove, now, **names
             As in `LiveEmbedding.update`; rows of ``by_event`` are in this order, removes before adds.
 
         Raises
@@ -458,9 +443,8 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
         model = self.model
-        batch = read_update(events, add, remove, model.ids, columns, names, model.directed)
+        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         with self._lent():
             found = explain_change(self._state, node, batch, now)
         shown = self._state.graph.ids.shown

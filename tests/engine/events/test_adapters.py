@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import ColumnNames, adapters, read_events, read_pairs, removes_then_adds
+from dygcn.engine.events import adapters, read_events, read_update
 from dygcn.errors import EventError, OptionError
 from tests.engine.events.test_bare_rows import same
 from tests.live.crashing import begin, crash
@@ -44,14 +44,13 @@ def test_networkx(kind):
     graph = friends(kind)
     for directed in (None, False):
         same(read_events(graph, directed=directed), read_events(HEAVY))
-    since = ColumnNames(t="since")
-    same(read_events(graph, names=since), read_events(HEAVY | {"t": [3, 1]}))
-    same(read_events(graph, names=ColumnNames(weight="since")), read_events(FRIENDS | {"weight": [3.0, 1.0]}))
+    same(read_events(graph, t="since"), read_events(HEAVY | {"t": [3, 1]}))
+    same(read_events(graph, weight="since"), read_events(FRIENDS | {"weight": [3.0, 1.0]}))
     for edges in (graph.edges, graph.edges(), graph.edges):
         same(read_events(edges), read_events(FRIENDS))
-    same(read_events(graph.edges(data=True), names=since), read_events(HEAVY | {"t": [3, 1]}))
+    same(read_events(graph.edges(data=True), t="since"), read_events(HEAVY | {"t": [3, 1]}))
     same(read_events(graph.edges(data="weight")), read_events(HEAVY))
-    same(read_events(graph.edges(data="since"), names=since), read_events(FRIENDS | {"t": [3, 1]}))
+    same(read_events(graph.edges(data="since"), t="since"), read_events(FRIENDS | {"t": [3, 1]}))
     assert len(read_events(type(graph)())) == len(read_events(type(graph)().edges)) == 0
 
 
@@ -77,9 +76,9 @@ def test_edges_without_a_weight_weigh_one_and_times_are_for_all():
     graph.add_edge("cat", "dan")
     assert read_events(graph).weight.tolist() == [5.0, 2.0, 1.0]
     with pytest.raises(EventError, match="row 2: since is missing"):
-        read_events(graph, names=ColumnNames(t="since"))
+        read_events(graph, t="since")
     with pytest.raises(EventError, match=r"no edge has the attribute 'age'.*attributes: weight, since"):
-        read_events(graph, names=ColumnNames(weight="age"))
+        read_events(graph, weight="age")
 
 
 def test_the_time_of_a_graph_is_its_attribute_t():
@@ -94,9 +93,9 @@ def test_an_attribute_that_could_be_two_things_is_asked_for():
     with pytest.raises(EventError, match=r"say weight='since' or t='since'"):
         read_events(graph.edges(data="since"))
     with pytest.raises(OptionError, match=r"pass G, or G.edges\(data=True\)"):
-        read_events(graph.edges, names=ColumnNames(t="since"))
+        read_events(graph.edges, t="since")
     with pytest.raises(OptionError, match="src= names a column of a table"):
-        read_events(graph, names=ColumnNames(src="ann"))
+        read_events(graph, src="ann")
     with pytest.raises(OptionError, match="names of their own"):
         read_events(graph, columns=("src", "dst"))
 
@@ -121,7 +120,7 @@ def test_igraph():
     graph.es["weight"] = WEIGHTS
     graph.es["when"] = [4, 3, 2, 1]
     wanted = PATH | {"weight": WEIGHTS, "t": [4, 3, 2, 1]}
-    same(read_events(graph, names=ColumnNames(t="when")), read_events(wanted))
+    same(read_events(graph, t="when"), read_events(wanted))
     graph.vs["name"] = ["a", "b", "c", "d", "e"]
     named = {"src": ["a", "b", "c", "d"], "dst": ["b", "c", "d", "e"], "weight": WEIGHTS}
     same(read_events(graph), read_events(named))
@@ -159,7 +158,7 @@ def test_entries_of_scipy_that_come_twice_are_added():
     with pytest.raises(EventError, match="weight is 0"):
         read_events(sparse.csr_array(([0.0], ([0], [1])), shape=(2, 2)))
     with pytest.raises(OptionError, match="a matrix has no names"):
-        read_events(matrix, names=ColumnNames(weight="w"))
+        read_events(matrix, weight="w")
 
 
 # ---- arrays and tensors ------------------------------------------------------------------------------------
@@ -256,9 +255,9 @@ def test_data_of_geometric():
     same(read_events(data.Data(edge_index=index, edge_attr=torch.ones(8, 3))), read_events(TWICE))
     for name, given_name in (("edge_time", None), ("t", None), ("time", "time")):
         timed = data.Data(edge_index=index, **{name: torch.arange(8)})
-        same(read_events(timed, names=ColumnNames(t=given_name)), read_events(TWICE | {"t": np.arange(8)}))
+        same(read_events(timed, t=given_name), read_events(TWICE | {"t": np.arange(8)}))
         # Other times in the other direction: these are eight contacts.
-        assert len(read_events(timed, directed=False, names=ColumnNames(t=given_name))) == 8
+        assert len(read_events(timed, directed=False, t=given_name)) == 8
     with pytest.raises(EventError, match="'t' has 3 rows"):
         read_events(data.Data(edge_index=index, t=torch.arange(3)), directed=False)
     for wrong in (data.Data(), data.HeteroData()):
@@ -273,7 +272,7 @@ def test_temporal_data_of_geometric():
         src=src, dst=dst, t=torch.arange(8), msg=torch.ones(8, 3), y=torch.ones(8) * 2
     )
     same(read_events(contacts, directed=False), read_events(TWICE | {"t": np.arange(8)}))
-    weighted = read_events(contacts, names=ColumnNames(weight="y"))
+    weighted = read_events(contacts, weight="y")
     assert weighted.weight.tolist() == [2.0] * 8
 
 
@@ -288,7 +287,7 @@ def test_uuids_are_text():
     for events in ([tuple(ends)], table, [{"src": ends[0], "dst": ends[1]}], polars.DataFrame(table)):
         same(read_events(events), wanted)
     same(read_events({"src": np.array(ends[:1]), "dst": np.array(ends[1:])}), wanted)
-    same(removes_then_adds([tuple(ends)], None), wanted)
+    same(read_update(None, [tuple(ends)], None, None), wanted)
     live = dygcn.fit([tuple(ends)], dim=4)
     live.update(add=[(ends[0], uuid.UUID(int=8))])
     np.testing.assert_array_equal(live.vectors(ends), live.vectors(list(map(str, ends))))
@@ -333,7 +332,7 @@ def test_graphs_pass_every_door(tmp_path):
     durable.update(add=BOTH)
     assert durable.edge_count == 4
     crash(durable)
-    same(read_pairs(graph, -1), read_pairs(PATH, -1))
+    same(read_update(None, None, graph, None), read_update(None, None, PATH, None))
 
 
 def test_nothing_is_imported_for_a_plain_table():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import bare_rows, codec, read_events, read_pairs, removes_then_adds
+from dygcn.engine.events import codec, column_names, read_events, read_update
 from dygcn.errors import EventError, OptionError
 from tests.live.crashing import begin, crash
 
@@ -87,7 +87,7 @@ def test_named_columns_are_the_table(drawn):
 @given(tables(), st.sampled_from([2, 4, 5]))
 def test_what_needs_no_names_is_read_as_if_named(drawn, count):
     table, _ = drawn
-    rows = {name: table.get(name, [1] * len(table["src"])) for name in bare_rows.COLUMNS[:count]}
+    rows = {name: table.get(name, [1] * len(table["src"])) for name in column_names.COLUMNS[:count]}
     for form in bare_forms(rows):
         found = read_events(form)
         assert len(found) == len(table["src"])
@@ -108,13 +108,13 @@ def test_both_sides_of_an_update(adds, removes):
     ends = {name: remove[name] for name in names if name in ("src", "dst")}
     for side in (ends, {name: remove.get(name, [1] * len(remove["src"])) for name in names}):
         try:
-            wanted = removes_then_adds(add, side)
+            wanted = read_update(None, add, side, None)
         except EventError as error:  # one side has times, the other none
             with pytest.raises(EventError, match=str(error)):
-                removes_then_adds(next(bare_forms(add)), next(bare_forms(side)), None, names)
+                read_update(None, next(bare_forms(add)), next(bare_forms(side)), None, columns=names)
             continue
         for one, other in zip(bare_forms(add), bare_forms(side), strict=True):
-            found = removes_then_adds(one, other, None, names)
+            found = read_update(None, one, other, None, columns=names)
             assert len(found) == len(wanted)
             if len(found):
                 same(found, wanted)
@@ -238,7 +238,7 @@ def test_wrong_names(columns):
         with pytest.raises(OptionError, match=r"allowed are different names out of src, dst, t, op, weight"):
             read_events(rows, columns=columns)
     with pytest.raises(OptionError, match="allowed are different names"):
-        removes_then_adds([(1, 2)], None, None, columns)
+        read_update(None, [(1, 2)], None, None, columns=columns)
 
 
 def test_names_and_columns_are_as_many():
@@ -246,7 +246,7 @@ def test_names_and_columns_are_as_many():
         with pytest.raises(OptionError, match=r"columns has 3 names \(src, dst, t\), and the events have"):
             read_events(rows, columns=TIMES)
     with pytest.raises(OptionError, match="columns has 2 names"):
-        read_pairs(THREE, 1, None, ("src", "dst"))
+        read_update(None, THREE, None, None, columns=("src", "dst"))
     with pytest.raises(EventError, match=r"row 1: .*all of one length"):
         read_events([(1, 2, 3), (1, 2)], columns=TIMES)
     for rows in (np.array(7), [np.array(7)], np.ones((2, 6)), np.ones((2, 1)), np.ones(3)):
@@ -272,9 +272,8 @@ def test_tables_keep_their_own_names(tmp_path):
     for table in named_forms(tmp_path):
         for read in (
             lambda table=table: read_events(table, columns=TIMES),
-            lambda table=table: read_pairs(table, 1, None, TIMES),
-            lambda table=table: removes_then_adds(table, None, None, TIMES),
-            lambda table=table: removes_then_adds(table, table, None, TIMES),
+            lambda table=table: read_update(None, table, None, None, columns=TIMES),
+            lambda table=table: read_update(None, table, table, None, columns=TIMES),
         ):
             with pytest.raises(OptionError, match="these events have names of their own"):
                 read()
@@ -282,27 +281,27 @@ def test_tables_keep_their_own_names(tmp_path):
 
 def test_an_operation_has_no_place_in_add_and_remove():
     with pytest.raises(EventError, match="say the operation"):
-        read_pairs([(1, 2, 1)], 1, None, ("src", "dst", "op"))
+        read_update(None, [(1, 2, 1)], None, None, columns=("src", "dst", "op"))
     with pytest.raises(EventError, match="say the operation"):
-        read_pairs(read_events([(1, 2)]), 1)
+        read_update(None, read_events([(1, 2)]), None, None)
 
 
 def test_times_on_one_side_alone_are_not_dropped():
     with pytest.raises(EventError, match="only one of add= and remove= has times"):
-        removes_then_adds([(1, 2, 7)], [(3, 4)], None, TIMES)
-    assert removes_then_adds([(1, 2, 7)], [], None, TIMES).t.tolist() == [7]
-    assert removes_then_adds([(1, 2, 7)], [(3, 4, 6)], None, TIMES).t.tolist() == [6.0, 7.0]
+        read_update(None, [(1, 2, 7)], [(3, 4)], None, columns=TIMES)
+    assert read_update(None, [(1, 2, 7)], [], None, columns=TIMES).t.tolist() == [7]
+    assert read_update(None, [(1, 2, 7)], [(3, 4, 6)], None, columns=TIMES).t.tolist() == [6.0, 7.0]
 
 
 def test_a_third_column_that_is_taken_as_time_would_be_noticed(monkeypatch):
-    monkeypatch.setitem(bare_rows._UNDERSTOOD, 3, TIMES)
+    monkeypatch.setitem(column_names._UNDERSTOOD, 3, TIMES)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_three_columns_must_be_named(THREE)
 
 
 def test_names_that_are_ignored_would_be_noticed(monkeypatch):
     def by_place(values, columns, pairs):
-        return dict(zip(bare_rows.COLUMNS, values, strict=False))
+        return dict(zip(column_names.COLUMNS, values, strict=False))
 
     monkeypatch.setattr(codec, "by_name", by_place)
     with pytest.raises(AssertionError):

@@ -13,7 +13,7 @@ from dygcn.engine.events import (
     id_column,
     python_ids,
     read_events,
-    removes_then_adds,
+    read_update,
     seconds,
     sort_by_time,
     take,
@@ -103,7 +103,7 @@ def test_nothing_is_a_batch_of_nothing(tmp_path):
 def test_a_csv_does_not_tell_7_from_7(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst\n7,8\n")
     assert read_events(tmp_path / "e.csv").src.kind == "int64"
-    assert read_events(tmp_path / "e.csv", kind="string").src.kind == "string"
+    assert read_events(tmp_path / "e.csv", ids="string").src.kind == "string"
 
 
 def test_ids_that_look_like_dates(tmp_path):
@@ -226,13 +226,13 @@ def test_a_broken_file_is_an_event_error(tmp_path):
 
 
 def test_removes_come_first_and_sides_may_be_empty():
-    batch = removes_then_adds([("a", "b")], [("c", "d"), ("e", "f")])
+    batch = read_update(None, [("a", "b")], [("c", "d"), ("e", "f")], None)
     assert batch.op.tolist() == [-1, -1, 1]
     assert python_ids(batch.src).tolist() == ["c", "e", "a"]
-    assert len(removes_then_adds([], [])) == 0
-    assert len(removes_then_adds(None, None)) == 0
+    assert len(read_update(None, [], [], None)) == 0
+    assert len(read_update(None, None, None, None)) == 0
     with pytest.raises(EventError, match="op column"):
-        removes_then_adds(None, {"src": [1], "dst": [2], "op": [1]})
+        read_update(None, None, {"src": [1], "dst": [2], "op": [1]}, None)
 
 
 def test_arrays_with_columns():
@@ -274,7 +274,7 @@ def same(left, right):
 @pytest.mark.parametrize("pair", [(1, 2), (0, 0), (-5, 7), (2**63 - 1, -(2**63)), (9007199254740993, 1)])
 def test_one_pair_of_numbers_is_read_as_any_other(pair, op, read_at_length):
     sides = ([pair], None) if op > 0 else (None, [pair])
-    short = codec.read_update(None, *sides, "int64", None)
+    short = codec.read_update(None, *sides, "int64")
     assert not read_at_length
     same(short, codec.read_pairs([pair], op))
 
@@ -316,7 +316,7 @@ def test_everything_else_is_read_at_length(name, read_at_length):
     def pairs():
         return iter([(1, 2)]) if name == "a generator" else AT_LENGTH[name]
 
-    found = taken(lambda: codec.read_update(None, pairs(), None, None, None))
+    found = taken(lambda: codec.read_update(None, pairs(), None, None))
     assert len(read_at_length) == 1
     assert found == taken(lambda: codec.read_pairs(pairs(), 1))
     refused = {"one end", "booleans", "one boolean", "floats", "too great", "too small", "a missing end"}
@@ -325,8 +325,8 @@ def test_everything_else_is_read_at_length(name, read_at_length):
 
 
 def test_the_operations_of_single_pairs_are_shared_and_never_written_to():
-    first = codec.read_update(None, [(1, 2)], None, "int64", None)
-    second = codec.read_update(None, None, [(1, 2)], "int64", None)
+    first = codec.read_update(None, [(1, 2)], None, "int64")
+    second = codec.read_update(None, None, [(1, 2)], "int64")
     live = dygcn.fit([(1, 2), (2, 3)], dim=4)
     live.update(add=[(1, 3)])
     live.update(remove=[(1, 3)])

@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dygcn
-from dygcn.engine.events import ColumnNames, column_names, read_events, removes_then_adds
-from dygcn.engine.events.codec import read_update
+from dygcn.engine.events import column_names, read_events, read_update
 from dygcn.errors import DatasetError, EventError, OptionError
 from tests.cli.test_commands import run, run_json
 from tests.engine.events.test_bare_rows import same
@@ -43,7 +42,7 @@ def test_named_columns_are_read(tmp_path, text):
     ours = OURS | ends
     wanted = read_events(ours)
     for form in forms({NAMES[field]: values for field, values in ours.items()}, tmp_path):
-        same(read_events(form, names=ColumnNames(**NAMES)), wanted)
+        same(read_events(form, **NAMES), wanted)
     for form in forms(ours, tmp_path):
         same(read_events(form), wanted)
 
@@ -51,29 +50,29 @@ def test_named_columns_are_read(tmp_path, text):
 def test_what_is_not_named_has_our_name(tmp_path):
     table = {"user_id": [1], "item_id": [2], "t": [5], "src": [9], "other": ["x"]}
     for form in forms(table, tmp_path):
-        batch = read_events(form, names=ColumnNames(src="user_id", dst="item_id"))
+        batch = read_events(form, src="user_id", dst="item_id")
         same(batch, read_events({"src": [1], "dst": [2], "t": [5]}))
 
 
 def test_a_column_is_one_thing_only():
     table = {"src": [1], "dst": [2], "weight": [5]}
-    batch = read_events(table, names=ColumnNames(t="weight"))
+    batch = read_events(table, t="weight")
     assert (batch.t.tolist(), batch.weight) == ([5], None)
     with pytest.raises(OptionError, match="src and t name the same column, 'dst'"):
-        ColumnNames(src="dst", t="dst")
-    swapped = read_events(table, names=ColumnNames(src="dst", dst="src"))
+        read_events(table, src="dst", t="dst")
+    swapped = read_events(table, src="dst", dst="src")
     assert swapped.src.values.tolist() == [2]
 
 
 def test_ids_of_text_files_are_ids_whatever_their_column(tmp_path):
     (tmp_path / "e.csv").write_text("who,what\n007,2026-01-01\n008,2026-01-02\n")
-    names = ColumnNames("who", "what")
-    batch = read_events(tmp_path / "e.csv", names=names)
+    names = {"src": "who", "dst": "what"}
+    batch = read_events(tmp_path / "e.csv", **names)
     same(batch, read_events([("007", "2026-01-01"), ("008", "2026-01-02")]))
-    assert read_events(tmp_path / "e.csv", "string", names=names).src.kind == "string"
+    assert read_events(tmp_path / "e.csv", "string", **names).src.kind == "string"
     (tmp_path / "e.csv").write_text("who,what\n1.0,2.0\n")
     with pytest.raises(EventError, match="written as floats"):
-        read_events(tmp_path / "e.csv", names=names)
+        read_events(tmp_path / "e.csv", **names)
 
 
 LIKELY = {
@@ -105,7 +104,7 @@ def test_the_error_has_the_call(columns, tmp_path):
         assert LIKELY[columns] in str(caught.value)
         assert f"columns: {', '.join(columns.split())}" in str(caught.value)
     if "as in" not in LIKELY[columns]:
-        assert len(read_events(table, names=eval(f"ColumnNames({LIKELY[columns]}, shared_ids=True)"))) == 2
+        assert len(eval(f"read_events(table, {LIKELY[columns]}, shared_ids=True)")) == 2
 
 
 def test_an_edge_list_of_networkx_is_refused_with_the_call():
@@ -119,28 +118,28 @@ def test_an_edge_list_of_networkx_is_refused_with_the_call():
 def test_names_that_are_not_there_or_not_for_these_events():
     for names, reason in (({"src": "who"}, "'who', as src= says"), ({"t": "when"}, "'when', as t= says")):
         with pytest.raises(EventError, match=reason):
-            read_events({"src": [1], "dst": [2]}, names=ColumnNames(**names))
+            read_events({"src": [1], "dst": [2]}, **names)
     for rows in ([(1, 2, 3)], [], pd.DataFrame(OURS).to_numpy()):
         with pytest.raises(OptionError, match="these events are bare rows"):
-            read_events(rows, names=ColumnNames(t="when"))
+            read_events(rows, t="when")
     with pytest.raises(OptionError, match="were read before"):
-        read_events(read_events(OURS), names=ColumnNames(t="when"))
+        read_events(read_events(OURS), t="when")
     with pytest.raises(OptionError, match="names of their own"):
-        read_events(OURS, columns=("src", "dst"), names=ColumnNames(t="when"))
+        read_events(OURS, columns=("src", "dst"), t="when")
     for wrong in (3, ["user"], pd.Series([1, 2]), b"user"):
         with pytest.raises(OptionError, match="allowed is the name of a column"):
-            ColumnNames(src=wrong)
+            read_events(OURS, src=wrong)
 
 
 def test_both_sides_of_an_update():
-    table, names = {"user": [1], "item": [2]}, ColumnNames("user", "item")
-    batch = removes_then_adds(table, [(3, 4)], None, None, names)
-    same(batch, removes_then_adds([(1, 2)], [(3, 4)]))
-    same(read_update(table, None, None, "int64", None, names), read_events([(1, 2)]))
-    same(read_update(None, table, None, "int64", None, names), read_events([(1, 2)]))
+    table, names = {"user": [1], "item": [2]}, {"src": "user", "dst": "item"}
+    batch = read_update(None, table, [(3, 4)], None, **names)
+    same(batch, read_update(None, [(1, 2)], [(3, 4)], None))
+    same(read_update(table, None, None, "int64", **names), read_events([(1, 2)]))
+    same(read_update(None, table, None, "int64", **names), read_events([(1, 2)]))
     for add in ([(1, 2)], [(1, 2), (3, 4)]):
         with pytest.raises(OptionError, match="these events are bare rows"):
-            read_update(None, add, None, "int64", None, names)
+            read_update(None, add, None, "int64", **names)
 
 
 def test_fit_takes_names():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
-from dygcn.engine.events.windows import part_of
+from dygcn.engine.events.batches import part_of
 from dygcn.engine.records import RelationColumn
 from dygcn.errors import EventError
 

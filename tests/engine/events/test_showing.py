@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn import errors
-from dygcn.engine.events import ColumnNames, read_events
+from dygcn.engine.events import read_events
 from dygcn.engine.events.showing import shown
 from dygcn.errors import DygcnError, EventError
 
@@ -74,7 +74,7 @@ def check(call, kind=DygcnError):
 def test_errors_are_short(events):
     check(lambda: read_events(UGLY[events]), EventError)
     check(lambda: dygcn.fit(UGLY[events]))
-    check(lambda: read_events(UGLY[events], names=ColumnNames("a" * 9_000, "b" * 9_000)))
+    check(lambda: read_events(UGLY[events], src="a" * 9_000, dst="b" * 9_000))
     check(lambda: read_events([(1, 2)], columns=UGLY[events]))
 
 

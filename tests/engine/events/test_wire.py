@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.engine.events import Decoded, decode_events, python_ids, read_events, wire, wire_arrow, wire_json
+from dygcn.engine.events import python_ids, read_events, wire, wire_arrow, wire_json
 from dygcn.engine.events.row_errors import TooManyRows
+from dygcn.engine.events.wire import Decoded, decode_events
 from dygcn.errors import EventError, OptionError
 
 BIG = 9007199254740993  # 2^53 + 1: no float holds it

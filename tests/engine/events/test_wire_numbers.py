@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.engine.events import decode_events, wire_json
+from dygcn.engine.events import wire_json
+from dygcn.engine.events.wire import decode_events
 from dygcn.engine.events.wire_numbers import BYTES_A_NUMBER, FEW, count_long_exponents, reads_slowly
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import read_events
-from dygcn.engine.events.windows import part_of
+from dygcn.engine.events.batches import part_of
 from dygcn.engine.history import History
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import NextHead

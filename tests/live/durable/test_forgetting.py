@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import dygcn
-from dygcn.engine.events import decode_events, id_column, read_events
+from dygcn.engine.events import id_column, read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, FolderError, MissingFolder, StorageError
 from dygcn.live.durable import feed, forgetting, redacting
 from dygcn.live.durable.opening import restore

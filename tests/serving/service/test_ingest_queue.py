@@ -6,7 +6,8 @@ import time
 import pytest
 
 import dygcn
-from dygcn.engine.events import decode_events, read_events
+from dygcn.engine.events import read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT

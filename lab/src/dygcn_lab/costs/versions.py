@@ -21,7 +21,8 @@ import click
 import numpy as np
 
 import dygcn
-from dygcn.engine.events import decode_events, read_events
+from dygcn.engine.events import read_events
+from dygcn.engine.events.wire import decode_events
 
 NODES, EDGES, TURNS = 5_000, 40_000, 9
 

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events.adapters import Edges, edge_index, recognise
-from dygcn.engine.events.bare_rows import (
+from dygcn.engine.events.batches import join_events
+from dygcn.engine.events.column_names import (
     COLUMNS,
     FIELDS,
     KINDS,
+    OWN_NAMES,
+    ColumnNames,
+    ColumnOptions,
     by_name,
-    check_columns,
-    columns_of,
+    column_names,
     is_edge_index,
+    split_rows,
 )
-from dygcn.engine.events.column_names import OWN_NAMES, ColumnNames
-from dygcn.engine.events.columns import id_column, join_ids, one_kind, operations, relations, times, weights
+from dygcn.engine.events.columns import id_column, one_kind, operations, relations, times, weights
 from dygcn.engine.events.files import IDS, read_table
-from dygcn.engine.events.joining import join_relations
 from dygcn.engine.events.kind_types import infer_kinds
 from dygcn.engine.events.kinds import APART, kinds_of
 from dygcn.engine.events.showing import listed
@@ -46,10 +49,10 @@ _ACCEPTED = (
 
 def read_events(
     events: object,
-    kind: str | None = None,
-    columns: Sequence[str] | None = None,
-    names: ColumnNames = OWN_NAMES,
+    ids: str | None = None,
     directed: bool | None = None,
+    related: object = False,
+    **options: Unpack[ColumnOptions],
 ) -> EventBatch:
     """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`, or a graph.
 
@@ -60,75 +63,50 @@ def read_events(
         an iterable of dicts, of tuples or an array with the columns ``(src, dst)``,
         ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone. Or a graph of
         networkx, igraph, scipy.sparse or PyG, or an edge_index: an array or tensor of two rows.
-    kind
+    ids
         Type of the ids, if known: a CSV file does not distinguish 7 from "7".
-    columns
-        What the columns of bare rows (tuples, lists, an array) are. Three columns need it.
-    names
-        What a table calls its columns, and a graph its attributes of edges.
     directed
         Whether the events are for a directed graph: then an edge of an undirected graph is two events. If
         not, one that a matrix or edge_index holds in both directions is one. None: edges as they stand.
-
-    Returns
-    -------
-    EventBatch
-        In the order of the rows.
-
-    Raises
-    ------
-    EventError
-        If any row is bad; it names the first one.
-    OptionError
-        If `columns` or `names` do not fit, or do not belong to such events.
+    related
+        Whether the graph has relations: then a column `relation` is looked for.
+    **options
+        What the columns are called, see `ColumnOptions`.
 
     Examples
     --------
     >>> batch = read_events([("ann", "bob"), ("bob", "cat")])
     >>> len(batch), batch.src.kind, batch.op.tolist()
     (2, 'string', [1, 1])
-    >>> read_events([("ann", "bob", 0.5)], columns=("src", "dst", "weight")).weight
-    array([0.5])
-    >>> read_events({"user": ["ann"], "item": ["tea"]}, names=ColumnNames(src="user", dst="item")).dst.kind
+    >>> read_events({"user": ["ann"], "item": ["tea"]}, src="user", dst="item").dst.kind
     'string'
     >>> read_events({"src": [1], "dst": [2], "weight": [float("nan")]})
     Traceback (most recent call last):
     ...
     dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
     """
-    known = check_columns(columns)
-    if isinstance(events, EventBatch) and known is None and not names and (not kind or ":" not in kind):
+    names = column_names(related, **options)
+    if isinstance(events, EventBatch) and names.rows is None and not names and (not ids or ":" not in ids):
         return events
-    return assemble(_columns(_listed(events), kind, known, names, directed), names=names, ids=kind)
+    return assemble(_columns(_listed(events), ids, names, directed), names=names, ids=ids)
 
 
 def read_graph(
     events: object,
-    columns: Sequence[str] | None = None,
-    names: ColumnNames = OWN_NAMES,
     directed: bool | None = None,
     kinds: object = None,
+    **options: Unpack[ColumnOptions],
 ) -> tuple[str, EventBatch]:
     """Read the events that a graph begins with, as `read_events` does; return the type of its ids, too.
 
-    Parameters
-    ----------
-    kinds
-        The kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind` and
-        `dst_kind`, or nodes have no kinds.
-
-    Examples
-    --------
-    >>> ids, batch = read_graph({"user": [1], "item": [1]}, None, ColumnNames("user", "item"), kinds=True)
-    >>> ids
-    'user:int64,item:int64'
+    `kinds`: the kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind`
+    and `dst_kind`, or nodes have no kinds.
     """
+    names = column_names(**options)
     declared = names.kinds_named(kinds)
     if isinstance(events, EventBatch) and declared is None:
         return events.src.kind, events
-    found = _columns(
-        _listed(events), APART if declared else None, check_columns(columns), names, directed, kinds=declared
-    )
+    found = _columns(_listed(events), APART if declared else None, names, directed, kinds=declared)
     ends = names.kinds_of_ends(found, declared or (), by_place=True)
     known = all(kind is not None for kind in ends.values())
     if declared and not known:
@@ -139,125 +117,71 @@ def read_graph(
     if not known:
         batch = assemble(found, names=names)
         return batch.src.kind, batch
-    made, called = (
-        infer_kinds(declared or (), [(found[end], kind) for end, kind in ends.items()]),
-        names.named,
-    )
-    found |= {end: made.column(found[end], kind, called.get(end, end)) for end, kind in ends.items()}
+    made = infer_kinds(declared or (), [(found[end], kind) for end, kind in ends.items()])
+    found |= {end: made.column(found[end], kind, names.named.get(end, end)) for end, kind in ends.items()}
     return str(made), assemble(found, names=names, ids=str(made))
-
-
-def read_pairs(
-    pairs: object,
-    op: int,
-    kind: str | None = None,
-    columns: Sequence[str] | None = None,
-    names: ColumnNames = OWN_NAMES,
-    directed: bool | None = None,
-) -> EventBatch:
-    """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`.
-
-    Examples
-    --------
-    >>> read_pairs([(1, 2)], op=-1).op.tolist()
-    [-1]
-    """
-    found = _columns(_listed(pairs), kind, check_columns(columns), names, directed, pairs=True)
-    if found.get("op") is not None:
-        raise EventError(
-            "add= and remove= say the operation; pass a table with an op column as update(events)"
-        )
-    return assemble(found, op, names, kind)
-
-
-def removes_then_adds(
-    add: object,
-    remove: object,
-    kind: str | None = None,
-    columns: Sequence[str] | None = None,
-    names: ColumnNames = OWN_NAMES,
-    directed: bool | None = None,
-) -> EventBatch:
-    """Join the two sides of ``update(add=..., remove=...)``; removes come first.
-
-    `columns` is for the sides that have no names of their own; rows of two columns are the two ends.
-    `names` is for the others.
-
-    Examples
-    --------
-    >>> removes_then_adds([(1, 2)], [(3, 4)]).op.tolist()
-    [-1, 1]
-    """
-    sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
-    known = check_columns(columns)
-    if sides and all(_has_names(side) for side, _ in sides):
-        _unwanted(known)
-    if sides and not any(_may_be_named(side) for side, _ in sides):
-        _unwanted_names(names)
-    parts = [
-        read_pairs(
-            side,
-            op,
-            kind,
-            None if _has_names(side) else known,
-            names if _may_be_named(side) else OWN_NAMES,
-            directed,
-        )
-        for side, op in sides
-    ]
-    parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
-    if len(parts) == 1:
-        return parts[0]
-    if parts[0].src.kind != parts[1].src.kind:
-        raise EventError("add= and remove= hold ids of different types; one type a graph")
-    timed = [part.t for part in parts if part.t is not None]
-    if len(timed) == 1:
-        raise EventError("only one of add= and remove= has times; give both a column t, or neither")
-    return EventBatch(
-        join_ids([part.src for part in parts]),
-        join_ids([part.dst for part in parts]),
-        np.concatenate([part.op for part in parts]),
-        np.concatenate([np.ones(len(part)) if part.weight is None else part.weight for part in parts]),
-        np.concatenate(timed).astype(np.float64) if timed else None,
-        join_relations([part.relation for part in parts]),
-    )
 
 
 def read_update(
     events: object,
     add: object,
     remove: object,
-    kind: str | None,
-    columns: Sequence[str] | None,
+    ids: str | None,
+    directed: bool | None = None,
+    related: object = False,
+    **options: Unpack[ColumnOptions],
+) -> EventBatch:
+    """Return the events of an update, given as events or as edges to add and remove; removes come first.
+
+    The option `columns` is for the sides that have no names of their own; rows of two columns are the two
+    ends. The names of columns are for the others.
+    """
+    if events is not None:
+        if add is not None or remove is not None:
+            raise OptionError("pass either events or add= and remove=, not both")
+        return read_events(events, ids, directed, related, **options)
+    pair = None if options or related or ids not in (None, "int64") else single_pair(add, remove)
+    batch = None if pair is None else _one_pair(*pair)
+    if batch is not None:
+        return batch
+    names = column_names(related, **options)
+    sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
+    if sides and all(_has_names(side) for side, _ in sides):
+        _unwanted(names)
+    if sides and not any(_may_be_named(side) for side, _ in sides):
+        _unwanted_names(names)
+    parts = [read_pairs(side, op, ids, names, directed) for side, op in sides]
+    parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
+    if len({part.src.kind for part in parts}) > 1:
+        raise EventError("add= and remove= hold ids of different types; one type a graph")
+    if len({part.t is None for part in parts}) > 1:
+        raise EventError("only one of add= and remove= has times; give both a column t, or neither")
+    return join_events(parts)
+
+
+def read_pairs(
+    pairs: object,
+    op: int,
+    ids: str | None = None,
     names: ColumnNames = OWN_NAMES,
     directed: bool | None = None,
 ) -> EventBatch:
-    """Return the events of an update, given as events or as edges to add and remove.
-
-    Examples
-    --------
-    >>> len(read_update(None, [(1, 2)], None, "int64", None))
-    1
-    """
-    if events is None:
-        pair = None if columns is not None or names is not OWN_NAMES else single_pair(add, remove)
-        batch = None if pair is None or kind not in (None, "int64") else _one_pair(*pair)
-        if batch is not None:
-            return batch
-        return removes_then_adds(add, remove, kind, columns, names, directed)
-    if add is not None or remove is not None:
-        raise OptionError("pass either events or add= and remove=, not both")
-    return read_events(events, kind, columns, names, directed)
+    """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`."""
+    pairs = _listed(pairs)
+    if _has_names(pairs):
+        names = replace(names, rows=None)
+    elif not _may_be_named(pairs):
+        names = ColumnNames(related=names.related, rows=names.rows)
+    found = _columns(pairs, ids, names, directed, pairs=True)
+    if found.get("op") is not None:
+        raise EventError(
+            "add= and remove= say the operation; pass a table with an op column as update(events)"
+        )
+    return assemble(found, op, names, ids)
 
 
 def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
-    """Return both ends and +1 or -1, if an update names one edge and nothing else: the commonest of all.
-
-    Examples
-    --------
-    >>> single_pair(None, [("ann", "bob")]), single_pair([(1, 2)], [(3, 4)])
-    (('ann', 'bob', -1), None)
-    """
+    """Return both ends and +1 or -1, if an update names one edge and nothing else: the commonest of all."""
     pairs = add if remove is None else remove if add is None else None
     if type(pairs) is not list or len(pairs) != 1 or type(pairs[0]) is not tuple or len(pairs[0]) != 2:
         return None
@@ -303,8 +227,8 @@ def _may_be_named(events: object) -> bool:
     return _has_names(events) or isinstance(events, Edges)
 
 
-def _unwanted(columns: object) -> None:
-    if columns is not None:
+def _unwanted(names: ColumnNames) -> None:
+    if names.rows is not None:
         raise OptionError(
             "columns= names the columns of bare rows (tuples, lists, arrays); these events have names of "
             "their own: leave columns= out, and say src=, dst=, t=, op= or weight= where a name is another"
@@ -321,30 +245,29 @@ def _unwanted_names(names: ColumnNames) -> None:
 
 def _columns(
     events: object,
-    kind: str | None,
-    columns: tuple[str, ...] | None,
+    ids: str | None,
     names: ColumnNames,
     directed: bool | None,
     pairs: bool = False,
     kinds: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the columns of events by field."""
-    if kinds is None and kind is not None and (known := kinds_of(kind)) is not None:
+    if kinds is None and ids is not None and (known := kinds_of(ids)) is not None:
         kinds = known.names
     directed = directed if kinds is None else None  # an edge and its reverse are of different kinds
-    if isinstance(events, Edges) and columns is None:
+    if isinstance(events, Edges) and names.rows is None:
         return events.read(names, directed, kinds)
     if not _has_names(events):
         _unwanted_names(names)
         rows = list(events.graph) if isinstance(events, Edges) else events
-        return _from_rows(rows, columns, directed, pairs)
-    _unwanted(columns)
+        return _from_rows(rows, names.rows, directed, pairs)
+    _unwanted(names)
     if isinstance(events, EventBatch):
         if names:
             raise OptionError("these events were read before; src=, dst=, t=, op= and weight= name columns")
         return {name: getattr(events, name) for name in FIELDS}
     try:
-        return _from_table(_table(events, kind, names), names)
+        return _from_table(_table(events, ids, names), names)
     except EventError:
         if not names and isinstance(events, Mapping) and _is_adjacency(events):
             raise EventError(_ADJACENCY) from None
@@ -394,7 +317,7 @@ def _from_rows(
         return by_name(list(rows.T), columns, pairs)
     if len(rows) == 0:
         return {"src": [], "dst": []}
-    return by_name(columns_of(rows, _ACCEPTED, len(columns or ())), columns, pairs)
+    return by_name(split_rows(rows, _ACCEPTED, len(columns or ())), columns, pairs)
 
 
 def _import_frame(frame: Any) -> pa.Table | dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Columns that a table calls otherwise than src, dst, t, op and weight."""
+"""Which columns events have: by the names that a table gives them, or by their order in bare rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from dygcn.engine.events.bare_rows import COLUMNS, FIELDS, KINDS
+import numpy as np
+from numpy.typing import NDArray
+
 from dygcn.engine.events.columns import common_ids
 from dygcn.engine.events.kinds import check_names
 from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError
+
+COLUMNS = ("src", "dst", "t", "op", "weight")
+FIELDS = (*COLUMNS, "relation")  # the last one only of graphs with relations
+KINDS = ("src_kind", "dst_kind")  # only of graphs whose nodes have kinds, and only under these names
+_UNDERSTOOD = {2: COLUMNS[:2], 4: COLUMNS[:4], 5: COLUMNS}  # three columns could be two things
+_ROWS = (tuple, list)
+_SHAPE = "an event is (src, dst), (src, dst, t, op[, weight]), or as columns= says, all of one length"
+_THREE = (
+    "events have three columns without names; is the third one a weight or a time? "
+    'say columns=("src", "dst", "weight") or columns=("src", "dst", "t"), or pass a table with column names'
+)
+_SIX = f"events have six columns without names; say columns= with these in their order: {', '.join(FIELDS)}"
+_TWO_LONG = '; if these are sources and targets, pass {"src": ..., "dst": ...}'
+_SQUARE = "; if this is an adjacency matrix, pass scipy.sparse.coo_array(A)"
+_EDGE_INDEX = 'if it is an edge_index, say columns=("src", "dst")'
 
 _ONE_KIND = {  # both ends are things of one kind; without case, underscores and a last "id"
     "source": ("target", "destination", "dest", "sink"),
@@ -52,17 +69,25 @@ _COMPARED = 1000  # columns: a longer list would take seconds
 _WEIGHTS = ("w", "weights", "edgeweight")
 
 
+class ColumnOptions(TypedDict, total=False):
+    """The options that say which columns events have: of every call that reads events, see `dygcn.fit`."""
+
+    columns: Sequence[str] | None
+    src: str | None
+    dst: str | None
+    t: str | None
+    op: str | None
+    weight: str | None
+    shared_ids: bool
+    relation: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
     """What a table calls the columns of an event; of a graph, what it calls attributes of edges.
 
     A field that is None is looked for under its own name, a relation only if `related`. `shared_ids`: an id
-    that is in both columns is one node. False if nothing is named.
-
-    Examples
-    --------
-    >>> bool(ColumnNames()), ColumnNames(src="user", dst="item").columns_of(["user", "item", "t", "op_code"])
-    (False, {'src': 'user', 'dst': 'item', 't': 't'})
+    that is in both columns is one node. `rows`: the columns of rows without names. False if nothing is named.
     """
 
     src: str | None = None
@@ -73,6 +98,7 @@ class ColumnNames:
     shared_ids: bool = False
     relation: str | None = None
     related: bool = False
+    rows: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         given = [(field, getattr(self, field)) for field in FIELDS if getattr(self, field) is not None]
@@ -100,18 +126,7 @@ class ColumnNames:
         return named | rest
 
     def columns_of(self, there: Sequence[str]) -> dict[str, str]:
-        """Return the columns of a table by field.
-
-        Parameters
-        ----------
-        there
-            The names of all of its columns.
-
-        Raises
-        ------
-        EventError
-            If a column that was named is not there, or one of the ends.
-        """
+        """Return the columns of a table by field; `there`: the names of all of its columns."""
         named = self.named
         for field, name in named.items():
             if name not in there:
@@ -125,13 +140,7 @@ class ColumnNames:
         return found | {name: name for name in KINDS if name in there and name not in found.values()}
 
     def kinds_named(self, kinds: object) -> tuple[str, str] | None:
-        """Return the kinds of both ends as `fit` was told: their names, or True for those of the columns.
-
-        Examples
-        --------
-        >>> ColumnNames(src="user_id", dst="item").kinds_named(True)
-        ('user', 'item')
-        """
+        """Return the kinds of both ends as the option `kinds` of `fit` names them; True: as the columns."""
         if kinds is None or kinds is False:
             return None
         if kinds is True and (self.src is None or self.dst is None):
@@ -147,17 +156,7 @@ class ColumnNames:
         """Return the kind of ids without kind at each end: one, a column of kinds, or None: nothing says it.
 
         The columns `src_kind` and `dst_kind` say it, or the names of the columns, or, where there are two
-        kinds, the place. Two kinds are never both ends of a table by mistake.
-
-        Parameters
-        ----------
-        by_place
-            Whether kinds were declared in the order of the columns.
-
-        Examples
-        --------
-        >>> ColumnNames(src="item_id", dst="who").kinds_of_ends({}, ("user", "item"))
-        {'src': 'item', 'dst': 'user'}
+        kinds, the order of the ends (`by_place`: this alone). Two kinds are never both ends by mistake.
         """
         named = [columns.get(name) for name in KINDS]
         if any(one is not None for one in named):
@@ -173,18 +172,7 @@ class ColumnNames:
         return dict(zip(("src", "dst"), ends, strict=True))
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
-        """Refuse ids that both ends have where the names of the columns do not say that they are one thing.
-
-        Examples
-        --------
-        >>> from dygcn.engine.events import id_column
-        >>> ends = id_column([1, 2]), id_column([7, 1])
-        >>> ColumnNames(src="from_user", dst="to_user").check_ends(*ends)
-        >>> ColumnNames(src="user", dst="item").check_ends(*ends)
-        Traceback (most recent call last):
-        ...
-        dygcn.errors.EventError: user and item have ids in common: user 1 and item 1 would be one node. ...
-        """
+        """Refuse ids that both ends have, unless the names of the columns say that they are one thing."""
         one, other = self.src or "src", self.dst or "dst"
         if self.shared_ids or self.src is self.dst is None or _of_one_kind(one, other):
             return
@@ -197,23 +185,17 @@ class ColumnNames:
             )
 
 
-OWN_NAMES, RELATED = ColumnNames(), ColumnNames(related=True)
+OWN_NAMES = ColumnNames()
 
 
-def column_names(
-    src: str | None,
-    dst: str | None,
-    t: str | None,
-    op: str | None,
-    weight: str | None,
-    shared_ids: bool,
-    relation: str | None = None,
-    related: object = False,
-) -> ColumnNames:
-    """Return the names of columns; the same object where none is given, which updates by the edge look at."""
-    if not related and src is dst is t is op is weight is relation is None:
-        return OWN_NAMES
-    return ColumnNames(src, dst, t, op, weight, shared_ids, relation, bool(related))
+def column_names(related: object = False, **options: Unpack[ColumnOptions]) -> ColumnNames:
+    """Return the names of columns; `related`: the graph has relations, so their column is looked for."""
+    unknown = [name for name in options if name not in ColumnOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
+    named: Any = dict(options)
+    rows = check_columns(named.pop("columns", None))
+    return ColumnNames(**named, related=bool(related), rows=rows)
 
 
 def _kind_called(name: str | None, kinds: Sequence[str]) -> str | None:
@@ -275,3 +257,97 @@ def _plain(name: str) -> str:
     """Return a name in small letters, without underscores and a last "id": userId and user_id are user."""
     text = name.lower().replace("_", "").replace(" ", "").replace("-", "")
     return text.removesuffix("id") or text
+
+
+# ---- bare rows: tuples, lists, arrays ----------------------------------------------------------------------
+
+
+def check_columns(columns: object) -> tuple[str, ...] | None:
+    """Return the names that a user gave to the columns of bare rows, checked."""
+    if columns is None:
+        return None
+    names = tuple(columns) if isinstance(columns, _ROWS) else ()
+    known = all(isinstance(name, str) and name in FIELDS + KINDS for name in names)
+    if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
+        raise OptionError(
+            f"columns is {shown(columns)}; allowed are different names out of {', '.join(FIELDS)}, "
+            "src and dst among them, in the order in which the rows hold them"
+        )
+    return names
+
+
+def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
+    """Return 2 to 6 columns by name: the names that the user gave, or those for their number.
+
+    `pairs`: these are rows of `add` or `remove`. One `columns` is for both, so rows of two columns may stand
+    beside longer ones: they are the ends, in the order in which `columns` has them.
+    """
+    if columns is None:
+        if len(values) not in _UNDERSTOOD:
+            raise EventError(_THREE if len(values) == 3 else _SIX)
+        columns = _UNDERSTOOD[len(values)]
+    elif pairs and len(values) == 2:
+        columns = tuple(name for name in columns if name in ("src", "dst"))
+    if len(columns) != len(values):
+        raise OptionError(
+            f"columns has {len(columns)} names ({', '.join(columns)}), and the events have "
+            f"{len(values)} columns; name every column"
+        )
+    return dict(zip(columns, values, strict=True))
+
+
+def is_edge_index(rows: NDArray[Any], columns: tuple[str, ...] | None) -> bool:
+    """Tell an edge_index, a row of sources and a row of targets, from rows of events.
+
+    An array of two rows is both if it has 2 to 5 columns: it is then rows of events, unless `columns` names
+    the two ends and nothing else, and the array has more than two columns.
+    """
+    if rows.ndim != 2 or len(rows) != 2 or rows.shape[1] == 2:
+        return False
+    if columns is not None:
+        return len(columns) == 2
+    if not 2 < rows.shape[1] <= len(COLUMNS):
+        return True
+    if rows.dtype.kind in "iu":
+        _refuse_doubtful(rows)
+    return False
+
+
+def _refuse_doubtful(rows: NDArray[Any]) -> None:
+    """Refuse two rows of three to five integers that are no events."""
+    if rows.shape[1] == 3:
+        raise EventError(f"{_THREE}; {_EDGE_INDEX}")
+    if not np.isin(rows[:, 3], (1, -1)).all():
+        names = ", ".join(COLUMNS[: rows.shape[1]])
+        raise EventError(
+            f"an array of 2 x {rows.shape[1]} is read as two rows ({names}), and op is "
+            f"{' and '.join(map(str, rows[:, 3].tolist()))}; allowed are +1 and -1; {_EDGE_INDEX}"
+        )
+
+
+def split_rows(rows: Sequence[Any], accepted: str, named: int = 0) -> list[list[Any]]:
+    """Turn rows into columns; every row must have as many as the first, and no more than can have names."""
+    most = max(len(FIELDS), named)
+    for row, item in enumerate(rows):
+        if type(item) not in _ROWS and not _is_row(item):
+            hint = f"one edge is a list of one: [{shown(tuple(rows))}]; " if _is_edge(rows) else ""
+            raise EventError(f"{shown(item)} is not an event; {hint}{accepted}", row)
+        if len(item) != len(rows[0]) or not 2 <= len(item) <= most:
+            raise EventError(f"{_SHAPE}, not {shown(item)}{_hint(rows, item)}", row)
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _hint(rows: Sequence[Any], item: Sequence[Any]) -> str:
+    if len(item) != len(rows[0]):
+        return ""
+    return _TWO_LONG if len(rows) == 2 else _SQUARE if len(rows) == len(item) > len(FIELDS) else ""
+
+
+def _is_edge(rows: Sequence[Any]) -> bool:
+    return len(rows) == 2 and all(isinstance(end, str | int) for end in rows)
+
+
+def _is_row(item: object) -> bool:
+    if isinstance(item, np.ndarray):
+        return item.ndim > 0
+    return isinstance(item, Sequence) and not isinstance(item, str | bytes)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from dygcn.engine.events.bare_rows import COLUMNS, FIELDS, KINDS
+from dygcn.engine.events.column_names import COLUMNS, FIELDS, KINDS
 from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, is_relation_type, numbers
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
 from dygcn.engine.records import Int32

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import join_ids, moment, take
-from dygcn.engine.events.windows import part_of
+from dygcn.engine.events.batches import part_of
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import counting, layout

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_events, take
-from dygcn.engine.events.windows import part_of
+from dygcn.engine.events.batches import part_of
 from dygcn.engine.history import History
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import pair_products, read_units, read_vectors

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from dygcn.engine.events import decode_events, join_events, without_forgets
+from dygcn.engine.events import join_events
 from dygcn.engine.events.row_errors import NO_TIME, NOT_READ
+from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of

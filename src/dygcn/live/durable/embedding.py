@@ -7,12 +7,11 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
-from dygcn.engine.events import join_events, moment, read_update
-from dygcn.engine.events.column_names import column_names
+from dygcn.engine.events import ColumnOptions, join_events, moment, read_update
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
@@ -88,22 +87,15 @@ class DurableEmbedding(EmbeddingView):
         remove: object = None,
         remove_nodes: object = None,
         now: float | None = None,
-        columns: Sequence[str] | None = None,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
         stream: str = "",
         offset: int = -1,
+        **names: Unpack[ColumnOptions],
     ) -> Change:
         """Apply changes of the graph, on disk before they are applied, and return what moved.
 
         Parameters
         ----------
-        events, add, remove, remove_nodes, now, columns, src, dst, t, op, weight, shared_ids, relation
+        events, add, remove, remove_nodes, now, **names
             As in `LiveEmbedding.update`.
         stream, offset
             The stream that the events come from, and the offset of the last one there: a whole number that
@@ -120,9 +112,8 @@ class DurableEmbedding(EmbeddingView):
         if remove_nodes is not None:
             check_alone(events, add, remove, now, stream or None)
             return self.remove_nodes(remove_nodes)
-        names = column_names(src, dst, t, op, weight, shared_ids, relation, self.model.relations)
-        directed = self.model.directed
-        batch = read_update(events, add, remove, self.model.ids, columns, names, directed)
+        model = self.model
+        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         part = SourceBatch(batch, stream, whole(offset), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():
@@ -252,24 +243,14 @@ class DurableEmbedding(EmbeddingView):
     def bulk(
         self,
         parts: Iterable[object],
-        columns: Sequence[str] | None = None,
-        *,
-        src: str | None = None,
-        dst: str | None = None,
-        t: str | None = None,
-        op: str | None = None,
-        weight: str | None = None,
-        shared_ids: bool = False,
-        relation: str | None = None,
+        **names: Unpack[ColumnOptions],
     ) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
-        names: dict[str, Any] = {"src": src, "dst": dst, "t": t, "op": op, "weight": weight}
-        names |= {"shared_ids": shared_ids, "relation": relation}
 
         def load() -> Change | Exception:
             try:
-                return self._ahead.done_or_error(lambda: self._live.bulk(parts, columns, **names), Exception)
+                return self._ahead.done_or_error(lambda: self._live.bulk(parts, **names), Exception)
             finally:
                 self.feed.forget(self.sequence)  # ids that left in between are not listed
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._extras import extra
-from dygcn.engine.events import decode_events, without_forgets
 from dygcn.engine.events.row_errors import NOT_READ
+from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.engine.events.wire_numbers import reads_slowly
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode

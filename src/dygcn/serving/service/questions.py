@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import UnsetType
 
-from dygcn.engine.events import decode_events, read_update, without_forgets
+from dygcn.engine.events import read_update
 from dygcn.engine.events.kinds import as_text
+from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.of_kinds import asking_kind, check_kind, links_for
 from dygcn.live.recommending import EVERYONE, linked_nodes
@@ -195,7 +196,7 @@ class Questions:
         if isinstance(wanted.events, UnsetType):
             if add is None and remove is None:
                 return None
-            return read_update(None, add, remove, kind, None, directed=self._live.model.directed)
+            return read_update(None, add, remove, kind, self._live.model.directed)
         if add is not None or remove is not None:
             raise OptionError("pass either events or add and remove, not both")
         limit, related = self._service.current.limits.queued_events, bool(self._live.model.relations)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from dygcn.engine.events import decode_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.engine.models import KINDS, State
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.scoring import pair_scores

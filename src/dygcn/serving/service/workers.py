@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.engine.events import BadEvent, Decoded, decode_events, join_events
+from dygcn.engine.events import join_events
+from dygcn.engine.events.wire import BadEvent, Decoded, decode_events
 from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import decode_events, read_events
+from dygcn.engine.events import read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.errors import OptionError
 from dygcn.live.durable import dead_letters
 from dygcn.live.durable.dead_letters import chosen, parts_of

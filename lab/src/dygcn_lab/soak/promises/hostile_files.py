@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dygcn.engine.events import decode_events, read_events
+from dygcn.engine.events import read_events
+from dygcn.engine.events.wire import decode_events
 from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
