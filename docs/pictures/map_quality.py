@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("names", nargs="+")
     for name in parser.parse_args().names:
         live = dygcn.fit(name)
-        vectors = live.vectors_of(live.state.graph.some_nodes(0, NODES))
+        vectors = live._vectors_of(live._state.graph.some_nodes(0, NODES))
         label, begun = communities(vectors), time.perf_counter()
         near, made = neighbour_map(vectors), time.perf_counter()
         again, ended = neighbour_map(vectors, start=near), time.perf_counter()

@@ -111,7 +111,7 @@ class Life:
 
     def reopen(self):
         self.reopened += 1
-        self.live.let_go()
+        self.live._let_go()
         self.live = dygcn.open(self.folder, snapshot_every=200)
         found = self.edges()
         assert found in self.possible, self.differences(found)

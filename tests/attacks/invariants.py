@@ -12,7 +12,7 @@ from dygcn.engine.graph.pair_contacts import edge_contacts
 
 def check_invariants(live):
     """Assert all of them for an embedding of one process."""
-    graph, rule = live.state.graph, live.state.exact
+    graph, rule = live._state.graph, live._state.exact
     check_ids(graph)
     for arcs in {id(arcs): arcs for arcs in (graph.pull, graph.push)}.values():
         check_blocks(arcs)

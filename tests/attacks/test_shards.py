@@ -62,7 +62,7 @@ class Pair:
                 act()
                 assert self.live.digest() == self.one.digest(), act
         finally:
-            self.live.let_go()
+            self.live._let_go()
 
     def update(self):
         events = self.events(self.random.choice([1, 1, 5, 40]))
@@ -89,7 +89,7 @@ class Pair:
         self.live = cluster.start(self.folder, on="here")
 
     def crash(self):
-        self.restart("let_go")
+        self.restart("_let_go")
 
     def snapshot(self):
         self.live.snapshot()

@@ -58,7 +58,7 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
             for each in (one, other):
                 assert each.remove_nodes([1, 2, 3, 999]).missing == 1
         if i in (8, 16):
-            (other.close if i == 8 else other.let_go)()
+            (other.close if i == 8 else other._let_go)()
             other = cluster.start(tmp_path / "x", on="here", batches=5)
             assert other.streams == {"s": i}
         assert other.digest() == one.digest()
@@ -67,7 +67,7 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
     assert other.recommend(some[0], k=4) == one.recommend(some[0], k=4)
     assert other.edges().equals(one.edges())
     np.testing.assert_array_equal(other.vectors(), one.vectors())
-    assert other.read_straight(some[0])[0] == other.sequence
+    assert other._read_straight(some[0])[0] == other.sequence
     other.save(tmp_path / "copy")
     assert dygcn.load(tmp_path / "copy").digest() == one.digest()
     other.close()
@@ -189,7 +189,7 @@ def test_the_log_keeps_what_a_shard_needs(tmp_path):
         live.update(add=[(i, 900 + i)])
         live.snapshot()
     before = live.digest()
-    live.let_go()
+    live._let_go()
     again = cluster.start(tmp_path / "x", on="here", batches=1000)
     assert again.digest() == before
     again.close()

@@ -28,7 +28,7 @@ def begin(folder, shards=2, **how):
 
 def overload(live):
     """Bring a node that was new in one batch beyond what a node carries in the next."""
-    weight = 0.6 * live.state.graph.limit / live.state.graph.one
+    weight = 0.6 * live._state.graph.limit / live._state.graph.one
     live.update([("hub", "x", 0.0, 1, weight)])
     live.update([("hub", "y", 0.0, 1, weight)])
 
@@ -41,7 +41,7 @@ def test_a_new_node_that_would_carry_too_much_never_comes_to_the_log(tmp_path):
     assert live.log.last_batch_id == 1
     live.update(add=[("a", "hub")])
     digest = live.digest()
-    live.let_go()
+    live._let_go()
     with cluster.start(tmp_path / "x", on="here") as again:
         assert again.digest() == digest
 
@@ -57,7 +57,7 @@ def test_weights_that_are_noted_before_ids_have_nodes_would_be_noticed(tmp_path,
     with pytest.raises(CapacityError):
         overload(live)
     assert live.log.last_batch_id > 1  # every shard would die of what is in the log now
-    live.let_go()
+    live._let_go()
 
 
 def read_during_moves(folder, monkeypatch):
@@ -66,7 +66,7 @@ def read_during_moves(folder, monkeypatch):
 
     def read_first(self, entry):
         for node in "abcd":
-            straight = live.read_straight(node)
+            straight = live._read_straight(node)
             if straight is not None and straight[1] is None:
                 missing.append(node)
         return commit(self, entry)
@@ -94,7 +94,7 @@ def test_a_shard_that_answers_for_slots_of_others_would_be_noticed(tmp_path, mon
 
 def test_a_shard_without_nodes_can_be_asked_for_any(tmp_path):
     live = begin(tmp_path / "x", shards=64)
-    assert [live.read_straight(f"nobody-{one}")[1] for one in range(64)] == [None] * 64
+    assert [live._read_straight(f"nobody-{one}")[1] for one in range(64)] == [None] * 64
     live.close()
 
 
@@ -155,7 +155,7 @@ def forget_and_start(folder, memory=None):
         live.snapshot()
     assert live.log.kind_and_time(1) is None  # forgotten
     digest = live.digest()
-    live.let_go()
+    live._let_go()
     with cluster.start(folder, on="here") as again:
         assert again.damage == []
         assert again.digest() == digest
@@ -199,7 +199,7 @@ def die_in_resize(folder, monkeypatch, shards, to, when):
         with pytest.raises(KilledError):
             live.resize(to)
     digest = live.digest()
-    live.let_go()
+    live._let_go()
     for _ in range(2):
         with cluster.start(folder, on="here") as again:
             assert again.digest() == digest
@@ -272,17 +272,17 @@ def test_reads_that_wait_for_one_shard_are_few(tmp_path, monkeypatch):
         return ask(self, questions)
 
     monkeypatch.setattr(LocalShards, "ask", silent)
-    waiting = [threading.Thread(target=live.read_straight, args=("a",)) for _ in range(8)]
+    waiting = [threading.Thread(target=live._read_straight, args=("a",)) for _ in range(8)]
     for one in waiting:
         one.start()
     while len(live._waiting.get(gone, ())) < 8:
         time.sleep(0.01)
     with pytest.raises(ClusterError, match="ask again"):
-        live.read_straight("a")
+        live._read_straight("a")
     other = next(name for name in map(str, range(100)) if owner(id_column([name]))[0] != gone)
-    assert live.read_straight(other)[1] is None
+    assert live._read_straight(other)[1] is None
     back.set()
     for one in waiting:
         one.join(60)
-    assert live.read_straight("a")[1] is not None
+    assert live._read_straight("a")[1] is not None
     live.close()

@@ -38,5 +38,5 @@ def test_the_service_lives_while_a_batch_waits(tmp_path, path):
 
 
 def test_an_event_loop_that_waits_for_shards_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(ClusterEmbedding, "far", False)
+    monkeypatch.setattr(ClusterEmbedding, "_far", False)
     assert not ask_while_a_batch_waits(tmp_path / "x", "/v1/changes", 2)

@@ -121,8 +121,8 @@ def test_removing_every_edge_leaves_the_empty_digest(final_edges, by_day, model)
     copy.update(remove=final_edges)
     assert len(copy) == 0
     assert copy.digest() == dygcn.start(model).digest()
-    assert all(not sums.narrow.any() and not sums.wide.any() for sums in copy.state.rule.sums)
-    assert all(not sums.degree.any() for sums in copy.state.rule.sums)
+    assert all(not sums.narrow.any() and not sums.wide.any() for sums in copy._state.rule.sums)
+    assert all(not sums.degree.any() for sums in copy._state.rule.sums)
 
 
 @sizes(40_000)

@@ -34,7 +34,7 @@ def test_calls_do_not_grow_with_the_batch(parts, monkeypatch):
     monkeypatch.setattr("dygcn.engine.propagation.spreading.SHARED", 100)
     events = graph_events("power-law-3k-20k")
     live = live_of(events, 16)
-    traffic = Traffic(live.state.graph, events)
+    traffic = Traffic(live._state.graph, events)
     made = {}
     set_threads(parts)
     try:

@@ -21,7 +21,7 @@ def start(orders=2, width=64, dim=32, **settings):
 def test_exact_twins_share_all_messages_and_differ_by_order_0():
     live = start(3)
     live.update(add=[(0, 1), (0, 2), (0, 3), (3, 4)])
-    state = live.state
+    state = live._state
     leaves = state.graph.find(dygcn.engine.events.id_column([1, 2]))
     for k in (1, 2, 3):
         rows, _ = state.rule.messages(state.graph, leaves, k)
@@ -45,7 +45,7 @@ def test_bipartite_graph_with_one_order_needs_order_0():
     vectors = live.vectors(np.arange(240)) if len(live) == 240 else None
     assert vectors is not None
     with_order_0 = link_auc(vectors, array, np.random.default_rng(1))
-    live.state.model = Model(
+    live._state.model = Model(
         (np.zeros((64, 32), np.float32), live.model.weights[1]), "int64", "hashed", np.ones(64)
     )
     without = link_auc(live.vectors(np.arange(240)), array, np.random.default_rng(1))
@@ -108,7 +108,7 @@ def test_a_million_adds_and_removes_leave_nothing():
         live.update({"src": pairs[:, 0], "dst": pairs[:, 1] + 1000, "weight": random.random(25_000) + 0.01})
         live.update({"src": pairs[:, 0], "dst": pairs[:, 1] + 1000, "op": np.full(25_000, -1)})
     assert live.digest() == digest
-    assert live.state.graph.ids.high < 900
+    assert live._state.graph.ids.high < 900
 
 
 def test_memory_speaks_in_dates_too():

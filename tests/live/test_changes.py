@@ -16,7 +16,7 @@ def start(orders=2, width=32, dim=8, kind="int64", **settings):
 
 
 def messages(live):
-    state = live.state
+    state = live._state
     nodes = state.graph.nodes()
     rows = [state.rule.messages(state.graph, nodes, k) for k in range(live.model.orders + 1)]
     return {
@@ -46,8 +46,8 @@ def test_only_what_moved_and_at_which_order(shape, orders, directed):
         assert dict(zip(change.ids.tolist(), change.orders.tolist(), strict=True)) == expected
         assert directed or change.rows >= len(change)
         ends = {node for event in events[at : at + 4] for node in event[:2]}
-        touched = live.state.graph.ids.find(dygcn.engine.events.id_column(sorted(ends & set(after))))
-        reach = influence(live.state.graph, touched, orders)
+        touched = live._state.graph.ids.find(dygcn.engine.events.id_column(sorted(ends & set(after))))
+        reach = influence(live._state.graph, touched, orders)
         reached = set(np.concatenate(reach.orders).tolist())
         gone = {node for node in before if node not in after}
         if not gone:
@@ -158,8 +158,8 @@ def test_ties_are_broken_by_id():
     live = start()
     live.update(add=[(50, leaf) for leaf in (9, 3, 7, 1)])
     weights = tuple(np.zeros_like(w) if k == 0 else w for k, w in enumerate(live.model.weights))
-    twins = dygcn.LiveEmbedding(live.state)
-    twins.state.model = Model(weights, "int64", "hashed", np.ones(32))
+    twins = dygcn.LiveEmbedding(live._state)
+    twins._state.model = Model(weights, "int64", "hashed", np.ones(32))
     assert [node for node, _ in twins.nearest(3, k=3)] == [1, 7, 9]
 
 

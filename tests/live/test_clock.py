@@ -56,23 +56,23 @@ def test_years_of_silence_are_usual():
 
 def test_counters_from_zero_may_grow():
     live = dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 4], "t": [0, 1, 2]}, dim=4, memory=2)
-    assert usual_jump(live.state) == 2000
+    assert usual_jump(live._state) == 2000
 
 
 def test_what_knows_no_times_is_asked_nothing():
     live = dygcn.fit([(1, 2), (2, 3)], dim=4)
-    assert usual_jump(live.state) is None
+    assert usual_jump(live._state) is None
     live.update({"src": [1], "dst": [3], "t": [1e308]})
-    assert usual_jump(dygcn.start(seconds().model).state) is None  # no time was seen yet
+    assert usual_jump(dygcn.start(seconds().model)._state) is None  # no time was seen yet
 
 
 def test_the_service_takes_the_nearer_of_two_clocks():
     live = seconds()
-    assert latest_of(live.state, None, "any") is None
-    assert latest_of(live.state, None, 10.0) == NOW + 59
-    assert latest_of(live.state, None, "usual") == pytest.approx(10 * (NOW + 49))
-    assert latest_of(live.state, "s", "usual") < 10 * NOW
-    assert np.isfinite(latest_of(live.state, "s", 10.0))
+    assert latest_of(live._state, None, "any") is None
+    assert latest_of(live._state, None, 10.0) == NOW + 59
+    assert latest_of(live._state, None, "usual") == pytest.approx(10 * (NOW + 49))
+    assert latest_of(live._state, "s", "usual") < 10 * NOW
+    assert np.isfinite(latest_of(live._state, "s", 10.0))
 
 
 def test_settings_say_how_far():

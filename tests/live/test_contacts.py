@@ -36,7 +36,7 @@ def stream(seed, count=300, nodes=12):
 
 
 def held(live):
-    image = live.state.image()[0].graph
+    image = live._state.image()[0].graph
     return {name: getattr(image, name) for name in ARRAYS} | {"clock": image.clock}
 
 
@@ -66,8 +66,8 @@ def test_contacts_equal_the_twin(directed, half_life, size):
             gone = next(iter(live.ids().tolist()))
             live.remove_nodes([gone])
             twin.remove_node(gone)
-            assert twin.disagreement(live.state.graph) < 1e-4
-    assert twin.disagreement(live.state.graph) < 1e-4
+            assert twin.disagreement(live._state.graph) < 1e-4
+    assert twin.disagreement(live._state.graph) < 1e-4
 
 
 @DIRECTED
@@ -93,11 +93,11 @@ def test_recovered_from_the_log(tmp_path, directed):
     live = dygcn.open(tmp_path / "x", start(None, directed))
     for part in parts(stream(7), 3):
         live.update(part)
-    before = copy.deepcopy(live.state)
-    live.let_go()
+    before = copy.deepcopy(live._state)
+    live._let_go()
     with dygcn.open(tmp_path / "x") as again:
         for name in ARRAYS:
-            one, other = (getattr(state.image()[0].graph, name) for state in (before, again.state))
+            one, other = (getattr(state.image()[0].graph, name) for state in (before, again._state))
             np.testing.assert_array_equal(one, other)
 
 
@@ -105,11 +105,11 @@ def test_pairs_recovered_from_the_log_with_memory(tmp_path):
     live = dygcn.open(tmp_path / "x", start(2.0))
     for part in parts(stream(7), 3):
         live.update(part)
-    before = copy.deepcopy(live.state)
-    live.let_go()
+    before = copy.deepcopy(live._state)
+    live._let_go()
     with dygcn.open(tmp_path / "x") as again:
         for name in ("contact", "pair_t", "pair_count"):
-            one, other = (getattr(state.image()[0].graph, name) for state in (before, again.state))
+            one, other = (getattr(state.image()[0].graph, name) for state in (before, again._state))
             np.testing.assert_array_equal(one, other)
 
 
@@ -163,9 +163,9 @@ def test_contacts_that_are_played_twice_would_be_noticed(monkeypatch):
 def test_a_model_without_times_keeps_nothing(tmp_path):
     live = start(2.0, unit=None)
     live.update(stream(1))
-    graph = live.state.graph
+    graph = live._state.graph
     assert graph.contacts is None
-    assert all(len(getattr(live.state.image()[0].graph, name)) == 0 for name in ARRAYS)
+    assert all(len(getattr(live._state.image()[0].graph, name)) == 0 for name in ARRAYS)
     assert len(graph.pull.times) == len(graph.pull.counts) == 0
     live.save(tmp_path / "x")
     assert dygcn.load(tmp_path / "x").digest() == live.digest()

@@ -41,7 +41,7 @@ def parts_of(thing, known):
 def held(live):
     """Where the arrays lie that kernels are handed."""
     known = {}
-    parts_of(live.state, known)
+    parts_of(live._state, known)
     arrays = [array for part in known.values() for array in arrays_of(part)]
     assert len(arrays) > 10
     return {array.ctypes.data for array in arrays if array.size}
@@ -72,7 +72,7 @@ def test_a_copy_and_its_original_do_not_meet(orders, half_life, batch):
     for start in range(0, len(second), batch):
         other.update(second[start : start + batch])
     assert live.digest() == before == live.recompute().digest()
-    assert len(live.state.graph.ids) == len(live)
+    assert len(live._state.graph.ids) == len(live)
     expected.update(events)
     assert other.digest() == expected.digest() == other.recompute().digest()
     del other

@@ -82,7 +82,7 @@ def test_a_restart_that_joins_cuts_is_exact(tmp_path):
     live.update(table([(3, 9, 1.0, 1, 2.0**-14), (5, 50, 1.0, 1, 2.0**-14)]))
     live.update(table([(3, 9, 1.0, -1, 1.0), (5, 50, 1.0, -1, 1.0)]))
     before = live.digest()
-    live.let_go()
+    live._let_go()
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == before == again.recompute().digest()
 

@@ -99,7 +99,7 @@ def test_the_answer_itself_is_not_seen():
 
 def test_the_embedding_has_seen_what_came_before_a_question_and_no_more(monkeypatch):
     applied, asked = [], []
-    apply, scores_of = dygcn.LiveEmbedding.apply, dygcn.LiveEmbedding.scores_of
+    apply, scores_of = dygcn.LiveEmbedding._apply, dygcn.LiveEmbedding._scores_of
 
     def noted(live, batch, now):
         applied.append((len(batch), now))
@@ -109,8 +109,8 @@ def test_the_embedding_has_seen_what_came_before_a_question_and_no_more(monkeypa
         asked.append((sum(many for many, _ in applied), applied[-1][1]))
         return scores_of(live, *pairs)
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", noted)
-    monkeypatch.setattr(dygcn.LiveEmbedding, "scores_of", scored)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", noted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_scores_of", scored)
     found = dygcn.evaluate(repeats(), 40, **SMALL)
     rows = found.asked.tolist()
     assert asked == [(row - found.fitted, float(row)) for row in rows]  # times are rows here

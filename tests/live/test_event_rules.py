@@ -67,7 +67,7 @@ class EventRules(RuleBasedStateMachine):
     def update_and_keep_the_change(self, events):
         change = self.live.update([self.event(*event) for event in events])
         self.oracle.apply([self.event(*event) for event in events])
-        self.held.append((change, python_ids(self.live.names(change.nodes)).tolist()))
+        self.held.append((change, python_ids(self.live._names(change.nodes)).tolist()))
 
     @rule(
         add=st.lists(st.tuples(NODES, NODES), max_size=6),
@@ -138,7 +138,7 @@ class EventRules(RuleBasedStateMachine):
     def agrees_with_the_dict(self):
         if not hasattr(self, "live"):
             return
-        graph = self.live.state.graph
+        graph = self.live._state.graph
         a, b, weight = graph.edges()
         names = [python_ids(graph.ids.names(end)).tolist() for end in (a, b)]
         scaled = np.abs(weight) * graph.grid

@@ -99,7 +99,7 @@ def test_the_twin_would_notice_a_wrong_message():
     live.update(events)
     oracle.apply(events)
     check(live, oracle)
-    node, sums = live.state.graph.nodes()[3], live.state.rule.sums[0]
+    node, sums = live._state.graph.nodes()[3], live._state.rule.sums[0]
     row = sums.narrow[node] if sums.slot[node] < 0 else sums.wide[sums.slot[node]]
     row[::2] *= 2
     with pytest.raises(AssertionError):
@@ -123,7 +123,7 @@ def test_bulk_leaves_the_bits_of_updates(shape, directed):
     one.update(events[:half])
     change = other.bulk([events[: half // 3], events[half // 3 : half]])
     assert len(change) == len(other) == len(one)
-    arcs = other.state.graph.pull
+    arcs = other._state.graph.pull
     assert int(arcs._tail[0]) <= len(arcs.others)
     assert one.digest() == other.digest() == other.recompute().digest()
     for start in range(half, len(events), 9):

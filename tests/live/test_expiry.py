@@ -99,7 +99,7 @@ def table(events, how, *, timed=True):
 
 
 def edges_of(live):
-    graph = live.state.graph
+    graph = live._state.graph
     a, b, weight = graph.edges()
     names = [graph.ids.shown(graph.ids.names(ends)).tolist() for ends in (a, b)]
     found = {}
@@ -198,7 +198,7 @@ class Player:
             self.live.save(self.folder_beside)
             self.live = dygcn.load(self.folder_beside)
         else:
-            self.live.let_go()
+            self.live._let_go()
             self.live = dygcn.open(self.folder)
         assert self.live.digest() == before
 
@@ -207,7 +207,7 @@ class Player:
         before, twin = self.live.digest(), Twin(self.how)
         twin.edges = {pair: (last, dict(parts)) for pair, (last, parts) in self.twin.edges.items()}
         twin.clock = self.twin.clock
-        image = take_image(self.live.state.graph)[0]
+        image = take_image(self.live._state.graph)[0]
         with ExitStack() as trials:
             live = self.live
             for part in self.cut(events, [3, 5]):
@@ -216,7 +216,7 @@ class Player:
             twin.apply(events, time + later)
             assert edges_of(live) == twin.weights()
         assert self.live.digest() == before
-        after = take_image(self.live.state.graph)[0]
+        after = take_image(self.live._state.graph)[0]
         for name in ("contact", "activity", "pair_t", "pair_count"):
             np.testing.assert_array_equal(getattr(after, name), getattr(image, name))
 
@@ -259,7 +259,7 @@ def agree(how, steps, folder, durable=False, inside=True):
         for live in lives:
             check_invariants(live)
         assert len({live.digest() for live in lives} | {lives[0].recompute().digest()}) == 1
-        images = [take_image(live.state.graph)[0] for live in lives]
+        images = [take_image(live._state.graph)[0] for live in lives]
         for image in images[1:]:
             for name in ("contact", "activity", "pair_t", "pair_count"):
                 np.testing.assert_array_equal(getattr(image, name), getattr(images[0], name))
@@ -348,7 +348,7 @@ def test_ten_years_of_views_stay_as_many_as_of_ninety_days():
     assert expired == twin.expired > 5000
     assert most < 6000 * 90 / 3650 * 1.5
     assert live.digest() == live.recompute().digest()
-    assert live.state.graph.expiry.arrays.arrays[-1][1] < 2 * 6000
+    assert live._state.graph.expiry.arrays.arrays[-1][1] < 2 * 6000
 
 
 def test_the_change_says_how_many_left():

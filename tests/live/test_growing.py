@@ -10,7 +10,7 @@ from tests.live.test_hubs import play
 
 def held(live):
     """Everything that loops are handed, and the arrays that should be in it."""
-    graph, rule = live.state.graph, live.state.rule
+    graph, rule = live._state.graph, live._state.rule
     ids, spreading = graph.ids, rule._spreading
     names = ids._values, ids._lengths, ids._arena, ids._free, ids._counts, ids._alive, ids._secret
     yield ids.arrays, (ids._table, ids.keys, ids.hashes, *names)
@@ -79,7 +79,7 @@ def test_what_is_stale_would_be_noticed():
     """The mutant: degrees are replaced, and what loops are handed is not. (None may run after it.)"""
     live = start()
     live.update(add=[(1, 2), (2, 3)])
-    sums = live.state.rule.sums[0]
+    sums = live._state.rule.sums[0]
     assert not stale(live)
     sums.degree = sums.degree.copy()
     assert stale(live) == [sums.arrays]

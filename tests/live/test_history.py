@@ -110,7 +110,7 @@ def test_a_restart_and_a_snapshot_keep_it(model, tmp_path):
         live.update(table(200, 250))
         live.update(table(250, 300))
         wanted = live.history_digest()
-        live.let_go()
+        live._let_go()
     with dygcn.open(folder) as live:
         assert live.history_digest() == wanted == played(model, [0, 300]).history_digest()
 
@@ -140,7 +140,7 @@ def test_what_was_refused_is_not_counted_by_who_mends_a_later_change(model, monk
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(live.state.rule), "apply", interrupt)
+    monkeypatch.setattr(type(live._state.rule), "apply", interrupt)
     with pytest.raises(KeyboardInterrupt):
         live.remove_nodes([4])
     monkeypatch.undo()
@@ -167,7 +167,7 @@ def test_whoever_is_forgotten_leaves_it(model, tmp_path):
         before = live.history_digest()
         live.forget([3, 105])
         assert live.history_digest() != before
-        assert (live.state.history.find([3, 105]) < 0).all()
+        assert (live._state.history.find([3, 105]) < 0).all()
         wanted = live.history_digest()
     with dygcn.open(tmp_path / "live") as live:
         assert live.history_digest() == wanted
@@ -183,8 +183,8 @@ def test_whoever_has_no_row_or_left_the_graph_is_forgotten_too(model, tmp_path):
         live.snapshot()
         assert left not in live
         live.forget([came, left])
-        assert (live.state.history.find([came, left]) < 0).all()
-        assert (live.state.history.find([3, 4, 5]) >= 0).all()
+        assert (live._state.history.find([came, left]) < 0).all()
+        assert (live._state.history.find([3, 4, 5]) >= 0).all()
         wanted = live.history_digest()
     named = [one.to_bytes(8, "little") for one in (came, left)]
     files = [file.read_bytes() for file in (tmp_path / "live").rglob("*") if file.is_file()]
@@ -274,6 +274,6 @@ def test_scores_of_many_askers_are_those_of_each(model):
 
 def test_shards_refuse_it_by_name(model):
     live = played(model, [0, 300])
-    live.state.history = None  # as the front of shards has it
+    live._state.history = None  # as the front of shards has it
     with pytest.raises(FeatureError, match="shards do not keep"):
         live.score(3, 100, links="next")

@@ -36,7 +36,7 @@ def batch(random, nodes, clock, oracle, weights):
 
 def check(live, oracle):
     assert set(live.ids().tolist()) == oracle.nodes()
-    assert len(live.state.graph.ids) == len(live)
+    assert len(live._state.graph.ids) == len(live)
     if len(live):
         twin = twin_vectors(live, oracle.weights())
         np.testing.assert_allclose(live.vectors(live.ids()), twin, atol=1e-5, rtol=0)

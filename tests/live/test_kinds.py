@@ -58,7 +58,7 @@ def assert_same(live, apart):
     here, there = (one._find(some) for one, some in ((live, list(named)), (apart, other)))
     for order in range(3):
         sums = [
-            one.state.exact.messages(one.state.graph, nodes, order)[0]
+            one._state.exact.messages(one._state.graph, nodes, order)[0]
             for one, nodes in ((live, here), (apart, there))
         ]
         assert np.array_equal(*sums)

@@ -59,7 +59,7 @@ def test_a_map_without_pulls_would_be_noticed(monkeypatch):
 
 def test_a_real_graph_keeps_more_neighbours_than_its_principal_plane():
     live = dygcn.fit("hepth-collab", dim=64)
-    vectors = live.vectors_of(live.state.graph.some_nodes(0, 1000))
+    vectors = live._vectors_of(live._state.graph.some_nodes(0, 1000))
     plane, near = (kept_neighbours(vectors, kind(vectors)) for kind in (principal_plane, neighbour_map))
     assert near > 0.35
     assert near > 3 * plane

@@ -50,7 +50,7 @@ def new_embedding(how):
 def result(live, change):
     moved = dict(zip(change.ids.tolist(), change.orders.tolist(), strict=True))
     counts = change.rows, change.unchanged, change.missing, change.loops, change.version
-    clock = live.state.graph.clock
+    clock = live._state.graph.clock
     return moved, sorted(change.left.tolist()), counts, live.digest(), live.edge_count, len(live), clock
 
 
@@ -64,7 +64,7 @@ def agree(how, edges):
         row = {"src": [names[a]], "dst": [names[b]], "op": [op]}
         assert result(alone, change) == result(batch, batch.update(row, now=now))
     for name in ("contact", "activity", "pair_t", "pair_count"):
-        images = (getattr(live.state.image()[0].graph, name) for live in (alone, batch))
+        images = (getattr(live._state.image()[0].graph, name) for live in (alone, batch))
         np.testing.assert_array_equal(*images)
     assert alone.digest() == alone.recompute().digest()
 
@@ -139,6 +139,6 @@ def test_a_copy_shares_the_rows_of_the_model():
     live.update(add=[(1, 5)])
     copied = copy.deepcopy(live)
     copied.update(remove=[(1, 5)])
-    first, second = (one.state.rule._course.parts[6].arrays[2] for one in (live, copied))
+    first, second = (one._state.rule._course.parts[6].arrays[2] for one in (live, copied))
     assert np.shares_memory(first, second)
     assert live.digest() == live.recompute().digest() != copied.digest() == copied.recompute().digest()

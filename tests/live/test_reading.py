@@ -62,14 +62,14 @@ class Reader:
     """Reads by ids what an embedding keeps, as the service does."""
 
     def __init__(self, live):
-        self.live, self.cache = live, live.cached()
+        self.live, self.cache = live, live._cached()
 
     def vector(self, name):
-        node = self.live.state.graph.find_one(name)
+        node = self.live._state.graph.find_one(name)
         return self.cache.one(node) if node >= 0 else None
 
     def vectors(self, ids):
-        return self.cache.refresh(find_nodes(self.live.state, ids))[0]
+        return self.cache.refresh(find_nodes(self.live._state, ids))[0]
 
 
 # ---- whatever happens ----------------------------------------------------------------------------------
@@ -301,8 +301,11 @@ def test_many_ids_are_read_as_the_embedding_reads_them():
 def test_two_may_read_what_moved():
     live = hashed()
     live.update(add=[(1, 2), (2, 3)])
-    one, other = VectorCache(live.state, live.changes()), VectorCache(live.state, live.changes())
-    node = live.state.graph.find_one(1)
+    one, other = (
+        VectorCache(live._state, live._change_record()),
+        VectorCache(live._state, live._change_record()),
+    )
+    node = live._state.graph.find_one(1)
     assert same_bits(one.one(node), other.one(node))
     live.update(add=[(1, 3)])
     assert same_bits(one.one(node), live[1])
@@ -312,8 +315,8 @@ def test_two_may_read_what_moved():
 def test_lengths_are_kept_for_vectors_that_were_read_alone():
     live = hashed()
     live.update(add=[(1, 2), (2, 3)])
-    cache, plain = (VectorCache(live.state, live.changes()) for _ in range(2))
-    nodes = live.state.graph.nodes()
+    cache, plain = (VectorCache(live._state, live._change_record()) for _ in range(2))
+    nodes = live._state.graph.nodes()
     for node in nodes.tolist():
         cache.one(node)
     for mine, theirs in zip(cache.refresh(nodes), plain.refresh(nodes), strict=True):
@@ -324,8 +327,8 @@ def test_a_fresh_base_may_bring_another_model():
     live = rolled()
     reader = Reader(live)
     reader.vector(1)
-    live.state.model = Model(**vars(live.model))
-    live.changes().append(live.state.graph.nodes(), live.version)
+    live._state.model = Model(**vars(live.model))
+    live._change_record().append(live._state.graph.nodes(), live.version)
     assert same_bits(reader.vector(1), live[1])
 
 
@@ -359,12 +362,12 @@ def test_a_vector_is_summed_in_one_order(width, dim, features):
     live.update(add=random.integers(0, 40, (90, 2)).tolist())
     if features == "given":
         live.set_features(range(0, 40, 2), (scales * random.uniform(-2, 2, (20, width))).astype(np.float32))
-    nodes = live.state.graph.nodes()
-    expected = summed_by_hand(live.state, nodes)
-    assert same_bits(live.vectors_of(nodes), expected)
+    nodes = live._state.graph.nodes()
+    expected = summed_by_hand(live._state, nodes)
+    assert same_bits(live._vectors_of(nodes), expected)
     for start in range(len(nodes)):
-        assert same_bits(live.vectors_of(nodes[start : start + 1]), expected[start : start + 1])
-        assert same_bits(live.vectors_of(nodes[start : start + 3]), expected[start : start + 3])
+        assert same_bits(live._vectors_of(nodes[start : start + 1]), expected[start : start + 1])
+        assert same_bits(live._vectors_of(nodes[start : start + 3]), expected[start : start + 3])
 
 
 @pytest.mark.parametrize("width", [1, 5, 32, 70])
@@ -375,7 +378,7 @@ def test_a_vector_of_a_walk_model_is_summed_in_one_order(width):
     weights = tuple(np.full((1, 1), weight, np.float32) for weight in (1.0, 0.7, -0.3))
     live = dygcn.start(Model(weights, "int64", "walks", np.ones(width), table=rows))
     live.update(add=random.integers(0, 200, (300, 2)).tolist())
-    nodes, rule, graph = live.state.graph.nodes(), live.state.rule, live.state.graph
+    nodes, rule, graph = live._state.graph.nodes(), live._state.rule, live._state.graph
     total = np.zeros((len(nodes), width))
     for order, weight in enumerate(weights):
         rows = (
@@ -391,13 +394,13 @@ def test_a_vector_of_a_walk_model_is_summed_in_one_order(width):
             square += value * value
         if square > 0:
             out[:] = row * (1.0 / np.sqrt(square))
-    found = live.vectors_of(nodes)
+    found = live._vectors_of(nodes)
     reached = expected.any(axis=1)
     assert reached.sum() > 100
     assert same_bits(found[reached], expected[reached])
     assert (np.abs(found[~reached]) == np.float32(1) / np.float32(np.sqrt(width))).all()
     for start in range(len(nodes)):
-        assert same_bits(live.vectors_of(nodes[start : start + 1]), found[start : start + 1])
+        assert same_bits(live._vectors_of(nodes[start : start + 1]), found[start : start + 1])
 
 
 def test_another_order_of_summation_would_be_noticed(tmp_path):
@@ -430,7 +433,7 @@ def test_one_vector_is_read_in_a_few_calls(kind):
     live.bulk([{"src": pairs[:, 0], "dst": pairs[:, 1]} if kind == "int64" else pairs.astype(str).tolist()])
     name = 7 if kind == "int64" else "7"
     reader = Reader(live)
-    node, cache = live.state.graph.find_one(name), live.cached()
+    node, cache = live._state.graph.find_one(name), live._cached()
 
     def calls():
         seen = []

@@ -46,11 +46,11 @@ def with_rotated_rows(live):
     rows = (table.rows.astype(np.float64) / 128 * table.scale) @ turn
     turned = RowTable.of(table.ids, rows.astype(np.float32), table.window)
     model = dataclasses.replace(live.model, table=turned, scales=np.full(live.model.dim, turned.scale))
-    return LiveEmbedding(State.from_image(model, live.state.image()[0]))
+    return LiveEmbedding(State.from_image(model, live._state.image()[0]))
 
 
 def image_of(live):
-    image, _ = take_image(live.state.graph)
+    image, _ = take_image(live._state.graph)
     return {
         name: getattr(image, name).tolist() for name in ("a", "b", "weight", "ghost_weight", "ghost_t")
     } | {"ids": live.ids().tolist(), "contact": image.contact.tolist(), "clock": image.clock}
@@ -169,15 +169,15 @@ def test_the_comparison_is_that_of_an_embedding_without_the_held_out_links():
     assert sorted(smaller) == sorted(live)
     assert found.auc_before == pytest.approx(auc_of(smaller, linked, others), abs=1e-3)
     # Turned alike, since 8 bits round otherwise after another turn, which moves the AUC of so few links.
-    turned = refitting._with_new_rows(live.model, smaller.state.graph, None)
-    anew = LiveEmbedding(State.from_image(turned, smaller.state.image()[0]))
+    turned = refitting._with_new_rows(live.model, smaller._state.graph, None)
+    anew = LiveEmbedding(State.from_image(turned, smaller._state.image()[0]))
     assert found.auc_after == pytest.approx(auc_of(anew, linked, others), abs=1e-3)
 
 
 def test_the_newest_edges_are_held_out_and_nobody_is_left_alone():
     live = fitted()
     live.update(events(1, begin=1000, first=1000), columns=COLUMNS)
-    graph = live.state.graph
+    graph = live._state.graph
     chosen = newest_edges(graph, 64, np.random.default_rng(0))
     assert (graph.ids.names(chosen.ravel()).values >= 1000).all()
     pairs = linked_pairs(graph)
@@ -192,8 +192,8 @@ def test_the_newest_edges_are_held_out_and_nobody_is_left_alone():
 def test_both_directions_of_a_held_out_link_are_taken_out():
     pairs = [(a, b) for a, b, _ in events()]
     live = dygcn.fit([*pairs, *((b, a) for a, b in pairs)], dim=16, directed=True)
-    image, _ = take_image(live.state.graph)
-    place = linked_pairs(live.state.graph)
+    image, _ = take_image(live._state.graph)
+    place = linked_pairs(live._state.graph)
     assert len(image.a) == 2 * len(place)
     held = np.array([[image.a[0], image.b[0]]], np.int64)
     assert len(refitting._without(image, held).a) == len(image.a) - 2
@@ -201,7 +201,7 @@ def test_both_directions_of_a_held_out_link_are_taken_out():
 
 def test_a_held_out_link_leaves_no_ghost():
     live = grown(memory=1e6)
-    image, _ = take_image(live.state.graph)
+    image, _ = take_image(live._state.graph)
     held = np.array([[image.a[0], image.b[0]]], np.int64)
     graph = live.model.new_graph()
     refitting.build_graph(refitting._without(image, held), graph)
@@ -272,7 +272,7 @@ def test_a_graph_without_strangers_is_not_compared(missing):
 
 def test_strangers_count_once():
     """A pair that is drawn twenty times is one pair: else the error of the gain looks too small."""
-    image = fitted().state.image()[0].graph
+    image = fitted()._state.image()[0].graph
     held = np.stack((image.a, image.b), axis=1).astype(np.int64)
     drawn = refitting._negatives(image, np.repeat(held, 20, axis=0), np.random.default_rng(0))
     assert len(np.unique(np.sort(drawn, axis=1), axis=0)) == len(drawn) < 20 * len(held)

@@ -69,7 +69,7 @@ def apply(live, step):
 
 def weights_of(live):
     """Return what each pair weighs."""
-    graph = live.state.graph
+    graph = live._state.graph
     a, b, weight = graph.edges()
     names = [python_ids(graph.ids.names(nodes)).tolist() for nodes in (a, b)]
     found = zip(*names, (weight * graph.grid).tolist(), strict=True)
@@ -156,7 +156,7 @@ def test_a_restart_from_snapshot_and_log_is_the_same(tmp_path_factory, steps, sn
         if number == snapshot:
             live.snapshot()
     digest = live.digest()
-    live.let_go()
+    live._let_go()
     with dygcn.open(folder) as again:
         assert again.digest() == digest == again.recompute().digest()
         assert weights_of(again) == summed(twin_after(steps, directed=False))
@@ -248,7 +248,7 @@ def test_a_relation_of_weight_0_makes_no_edge_and_counts_as_a_contact_of_one():
     events = [("ann", "tea", t, "view") for t in (0.0, 1.0, 2.0)] + [("bob", "tea", 3.0, "view")]
     columns = ("src", "dst", "t", "relation")
     live = dygcn.fit(events, columns=columns, relation_weights={"view": 1, "look": 0}, dim=4)
-    graph = live.state.graph
+    graph = live._state.graph
 
     def contacts():
         ends = [np.array([graph.find_one(name)], np.int32) for name in ("ann", "tea")]
@@ -364,7 +364,7 @@ def test_a_forgotten_id_is_in_no_part_of_the_log(tmp_path):
         )
         live.forget(["eve"])
         digest, weights = live.digest(), weights_of(live)
-        live.let_go()
+        live._let_go()
     assert weights["ann", "tea"] == 4.25 + 1.5
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == digest

@@ -159,7 +159,7 @@ def _terms_are_the_same_after_a_load():
         copy = dygcn.load(f"{folder}/x")
     terms = []
     for each in (live, copy):
-        graph = each.state.graph
+        graph = each._state.graph
         plan = plans.make_plan(graph, graph.apply(read_events(events[60:90])), 1, OPTIONS["ours"])
         receivers = np.repeat(plan.influence.orders[0], np.diff(plan.changes[0].first))
         names = [graph.ids.names(nodes.astype(np.int32)).values for nodes in (receivers, plan.changes[0].row)]
@@ -339,11 +339,11 @@ def test_a_base_with_too_few_links_is_compared_with_the_first_check_that_has_eno
     watch = Watch(restart="warn", every=1)
     live = begun("rolling", OPTIONS["ours"], watch, ids=range(60))
     live.update(add=[(0, 1)])
-    assert live.state.rule.anchor[1] == -1
+    assert live._state.rule.anchor[1] == -1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         live.update(add=[(a, a + 1) for a in range(59)])
-    assert 0 < live.state.rule.anchor[1] <= 1
+    assert 0 < live._state.rule.anchor[1] <= 1
 
 
 def test_chance_alone_does_not_warn():
@@ -382,11 +382,11 @@ def test_a_sample_depends_on_ids_alone():
     with tempfile.TemporaryDirectory() as folder:
         live.save(f"{folder}/x")
         copy = dygcn.load(f"{folder}/x")
-    graphs = live.state.graph, copy.state.graph
+    graphs = live._state.graph, copy._state.graph
     names = [graph.ids.names(graph.some_nodes(7, 20)).values.tolist() for graph in graphs]
     assert names[0] == names[1]
-    assert names[0] != live.state.graph.ids.names(live.state.graph.some_nodes(8, 20)).values.tolist()
-    np.testing.assert_array_equal(copy.state.rule.anchor, live.state.rule.anchor)
+    assert names[0] != live._state.graph.ids.names(live._state.graph.some_nodes(8, 20)).values.tolist()
+    np.testing.assert_array_equal(copy._state.rule.anchor, live._state.rule.anchor)
 
 
 FILES = ("model.safetensors", "graph.safetensors")
@@ -456,7 +456,7 @@ def test_settings_survive_a_folder(tmp_path):
     live = begun("spectral", OPTIONS["ours"], watch)
     eye = np.eye(DIM, dtype=np.float32)
     base = Base("gcn", live.model.spec.base.recipe, {"in": eye[:2], "out": eye})
-    live.state.model = with_base(live.model, base)
+    live._state.model = with_base(live.model, base)
     live.save(tmp_path / "x")
     spec = dygcn.load(tmp_path / "x").model.spec
     assert (spec.options, spec.watch, spec.base.name) == (OPTIONS["ours"], watch, "gcn")

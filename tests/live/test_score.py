@@ -109,7 +109,7 @@ class Twin:
         return np.array([np.log1p(4 * age), np.log1p(4 * count), 1.0])
 
     def score(self, live, a, b, head):
-        state = live.state
+        state = live._state
         nodes = state.graph.find(IdColumn(np.array([a, b])))
         units = read_units(state.model, state.exact, state.graph, nodes).astype(float)
         za, zb = (live.vector(node).astype(float) for node in (a, b))
@@ -173,7 +173,7 @@ def test_a_newcomer_inherits_nothing():
     live.update({"src": [1, 2], "dst": [2, 3], "t": [9.0, 9.0]})
     live.remove_nodes([3])
     live.update({"src": [1], "dst": [4], "t": [2.0]})
-    graph = live.state.graph
+    graph = live._state.graph
     assert graph.contacts.last(graph.find(graph.ids.names(graph.nodes()))).tolist()[-1] == 2.0
 
 
@@ -229,7 +229,7 @@ def test_events_without_a_time_happen_when_the_last_one_did():
     live = dygcn.start(model_for())
     live.update({"src": [1], "dst": [2], "t": [5.0]})
     live.update(add=[(2, 3)])
-    graph = live.state.graph
+    graph = live._state.graph
     assert graph.contacts.since(graph.nodes()).tolist() == [0.0, 0.0, 0.0]
 
 
@@ -247,7 +247,7 @@ def test_a_model_that_never_saw_a_time_can_be_saved(tmp_path):
 def test_directed_graphs_see_both_directions():
     live = dygcn.start(model_for(directed=True))
     live.update({"src": [1, 2, 3, 9], "dst": [5, 5, 5, 1], "t": [0.0, 0.0, 1.0, 1.0]})
-    graph = live.state.graph
+    graph = live._state.graph
     sink = graph.find(graph.ids.names(graph.nodes()))[live.ids().tolist().index(5)]
     traits = node_traits(graph, np.array([sink, -1], np.int32), 2.0)
     np.testing.assert_allclose(traits[:, :3], [[np.log1p(3), 0.5, 0.0], [0.0, 1.0, np.log1p(240.0)]])
@@ -260,7 +260,7 @@ def test_dot_products_of_link_vectors_are_what_a_dot_product_can_say():
     live.update(events(4))
     ids, vectors = live.ids(), live.vectors(live.ids()).astype(float)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    graph = live.state.graph
+    graph = live._state.graph
     traits = node_traits(graph, graph.find(IdColumn(ids)), live.model.unit)
     for links, head in SCORED.items():
         index, query = live.link_vectors(ids, links=links), live.link_vectors(ids, query=True, links=links)

@@ -26,7 +26,7 @@ def measured(model, cuts):
 
 def exact(live, u, v, now):
     """Minus log P over everybody that had an event, and the answer."""
-    history, head = live.state.history, live.model.following
+    history, head = live._state.history, live.model.following
     numbers = history.find([v, *(one for one in known_ids(history) if one != v)])
     scores = head.parts(history.columns(int(history.find([u])[0]), numbers, now)).sum(axis=1)
     most = scores.max()

@@ -72,7 +72,7 @@ def batches(random, model, nodes, steps):
 
 def check_blocks(live):
     """Tiers and the order of the arcs are what the definition says."""
-    check_tiers(live.state.graph, live.state.exact)
+    check_tiers(live._state.graph, live._state.exact)
 
 
 def check_tiers(graph, rule):
@@ -137,7 +137,7 @@ def agree(seed, bound=None, steps=25, nodes=None):
         if step % 8 == 0 or step == steps - 1:
             check_blocks(live)
     assert live.recompute().digest() == live.digest()
-    return int((live.state.graph.tiers > 0).sum())
+    return int((live._state.graph.tiers > 0).sum())
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -201,7 +201,7 @@ def test_a_trial_changes_no_tier_and_no_bit(seed):
     random = np.random.default_rng(seed)
     live = star(4, 30, directed=bool(seed % 2))
     live.update([(int(a), int(b)) for a, b in random.integers(0, 30, (60, 2))])
-    tiers, digest = live.state.graph.tiers.copy(), live.digest()
+    tiers, digest = live._state.graph.tiers.copy(), live.digest()
     kept = {node: live[node] for node in live.ids().tolist()}
     added = [(0, 100 + at) for at in range(200)]
     removed = [(0, spoke) for spoke in range(1, 29)]
@@ -213,7 +213,7 @@ def test_a_trial_changes_no_tier_and_no_bit(seed):
     again.remove_nodes([3])
     np.testing.assert_array_equal(vectors, again.vectors())
     assert live.digest() == digest
-    np.testing.assert_array_equal(live.state.graph.tiers[: len(tiers)], tiers)
+    np.testing.assert_array_equal(live._state.graph.tiers[: len(tiers)], tiers)
     for node, vector in kept.items():
         np.testing.assert_array_equal(live[node], vector)
     check_blocks(live)
@@ -228,7 +228,7 @@ def test_vectors_that_were_kept_are_read_again_when_a_hub_moved():
     live.update(add=[(0, 50)])
     live.update(remove=[(0, spoke) for spoke in range(5, 41)])
     live.update(remove=[(0, spoke) for spoke in range(2, 5)] + [(0, 50)])
-    assert live.state.graph.tiers[live.state.graph.find_one(0)] == 0
+    assert live._state.graph.tiers[live._state.graph.find_one(0)] == 0
     for node in live.ids().tolist():
         np.testing.assert_array_equal(live[node], live.vectors([node])[0])
     assert len(kept) >= len(live)
@@ -239,7 +239,7 @@ def test_a_saved_folder_does_not_depend_on_tiers(tmp_path):
     live.save(tmp_path / "live")
     with heavy_from("inf"):
         loaded = dygcn.load(tmp_path / "live")
-    assert not loaded.state.graph.tiers.any()
+    assert not loaded._state.graph.tiers.any()
     assert loaded.digest() == live.digest()
     with heavy_from(2):
         assert dygcn.load(tmp_path / "live").digest() == live.digest()
@@ -291,7 +291,7 @@ def test_an_interrupt_at_any_line_of_a_flip_leaves_what_can_be_healed(change):
     before = star(4, 15)
     after = copy.deepcopy(before)
     after.update(**change)
-    assert (before.state.graph.tiers[:1] != after.state.graph.tiers[:1]).all()
+    assert (before._state.graph.tiers[:1] != after._state.graph.tiers[:1]).all()
     digests, line = {before.digest(), after.digest()}, 0
     while True:
         line += 1
@@ -364,16 +364,16 @@ def test_heavy_nodes_are_heavy_where_other_processes_read():
     digest = live.digest()
     for node in live.ids().tolist():
         live[node]
-    if not can_share(live.state):
+    if not can_share(live._state):
         pytest.skip("loops are not compiled")
-    rows = SharedRows(live.state, lambda: 1)
+    rows = SharedRows(live._state, lambda: 1)
     try:
-        assert live.state.graph.tiers.any()
+        assert live._state.graph.tiers.any()
         assert live.digest() == digest
         random = np.random.default_rng(0)
         for _ in range(20):
             live.update(add=[(int(a), int(b)) for a, b in random.integers(0, 3_000, (100, 2)) if a != b])
-            assert live.state.graph.tiers.any()
+            assert live._state.graph.tiers.any()
         assert live.digest() == live.recompute().digest()
         for node in live.ids()[:50].tolist():
             np.testing.assert_array_equal(live[node], live.vectors([node])[0])

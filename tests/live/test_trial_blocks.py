@@ -26,7 +26,7 @@ def check_whole_or_refused(live, digest):
         assert live.digest() == digest
         assert "eve" not in live
     except (TornState, OpenTrial):
-        if not live.state.torn:
+        if not live._state.torn:
             return False
     healed = live.recompute()
     assert healed.digest() == digest
@@ -93,9 +93,9 @@ def test_an_interrupt_at_any_line_leaves_nothing_of_a_trial_behind(live):
         tried.vectors()
         interrupted_lines(ask_once(tried), point)
         assert check_whole_or_refused(tried, digest), point
-        if tried.guard.owned():
+        if tried._guard.owned():
             kept.append(point)
-        torn += tried.state.torn
+        torn += tried._state.torn
     assert torn > 10
     assert len(kept) <= 3  # the lines that release the lock: this thread goes on, others are refused
 
@@ -109,7 +109,7 @@ def test_an_interrupt_that_is_not_looked_for_would_be_noticed(live, monkeypatch)
     def goes_unnoticed(point):
         tried = copy.deepcopy(live)
         interrupted_lines(ask_once(tried), point)
-        tried.state.transaction.torn = False
+        tried._state.transaction.torn = False
         return tried.digest() == digest
 
     assert not all(map(goes_unnoticed, range(1, total + 1)))

@@ -162,7 +162,7 @@ def test_a_graph_that_was_played_once_is_the_one_of_all_events(monkeypatch, memo
     once, again = (dygcn.fit(events, **asked) for _ in range(2))
     whole = dygcn.fit(events, **asked, recipe=Recipe(held_out=0))
     for name in ("ids", "a", "b", "weight"):
-        one, other = (getattr(live.state.image()[0].graph, name) for live in (once, whole))
+        one, other = (getattr(live._state.image()[0].graph, name) for live in (once, whole))
         assert (one.values.tolist() == other.values.tolist()) if name == "ids" else (one == other).all()
     assert once.unreached == whole.unreached == 0
     assert once.digest() == again.digest()
@@ -190,7 +190,7 @@ def test_rows_of_a_directed_graph_are_those_of_both_directions():
 def test_ghosts_count_with_what_is_left_of_them():
     events = [(a, b, t, 1) for a, b, t in communities()] + [(1, 2, 200, 1), (1, 2, 201, -1)]
     live = dygcn.fit(events, dim=16, memory=1.0)
-    graph = live.state.graph
+    graph = live._state.graph
     _, _, weight = graph.edges()
     assert (weight < 0).sum() == 1
     without = dygcn.fit([event for event in events if event[3] > 0 and event[2] < 200], dim=16)
@@ -271,7 +271,7 @@ def test_a_newcomer_that_is_counted_would_be_noticed(kind):
 
 def test_rows_are_made_of_the_graph_at_the_end_of_the_events():
     live = fitted(recipe=Recipe(held_out=0.0))
-    again = with_rows(live.model, live.state.graph)
+    again = with_rows(live.model, live._state.graph)
     np.testing.assert_array_equal(again.table.rows, live.model.table.rows)
 
 
@@ -316,5 +316,5 @@ def test_copies_share_the_rows():
     live.update(add=[(1, 900)])
     other = copy.deepcopy(live)
     assert other.model.table is live.model.table
-    rows = other.state.exact.features.unit_table(other.state.graph.ids).arrays[2]
+    rows = other._state.exact.features.unit_table(other._state.graph.ids).arrays[2]
     assert np.shares_memory(rows, live.model.table.rows)

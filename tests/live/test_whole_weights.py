@@ -38,7 +38,7 @@ def batch(random, nodes, greatest):
 
 def messages(live):
     """Return who is there, and the messages of every order."""
-    state = live.state
+    state = live._state
     nodes = state.graph.nodes()
     return [live.ids(), *(part for k in range(3) for part in state.rule.messages(state.graph, nodes, k))]
 
@@ -89,7 +89,7 @@ def test_a_weight_that_is_not_whole_is_refused_and_nothing_is_applied():
         with pytest.raises(CapacityError, match=r"row 1: .*carries whole numbers from 1 to 2\.74878e\+11"):
             live.update([(4, 5, 0, 1, 3.0), (5, 6, 0, 1, weight)])
     screened = find_refused(
-        live.state.graph, read_events([(4, 5, 0, 1, 0.5), (5, 6, 0, 1, 2.0), (6, 7, 0, 1, 2.5)])
+        live._state.graph, read_events([(4, 5, 0, 1, 0.5), (5, 6, 0, 1, 2.0), (6, 7, 0, 1, 2.5)])
     )
     assert sorted(screened) == [0, 2]
     assert live.digest() == before
@@ -174,7 +174,7 @@ def test_more_nodes_than_a_block_of_arcs_may_hold_are_refused(names):
     with seeded(ids, "GREATEST_NODES", 100), pytest.raises(CapacityError, match="one process numbers 100"):
         live.update([(names(0), names(node)) for node in range(1, 200)])
     assert live.digest() == before
-    assert len(live.state.graph.ids) == len(live) == 9
+    assert len(live._state.graph.ids) == len(live) == 9
     live.update([(names(0), names(node)) for node in range(1, 200)])
     assert live.recompute().digest() == live.digest()
 

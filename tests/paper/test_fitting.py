@@ -193,7 +193,7 @@ def test_the_degree_table_grows_with_the_graph(blocks):
     """A warm base keeps the table of its first snapshot, and all later degrees looked the same in it."""
     live = dygcn.fit(blocks, dim=16, rule="rolling", base="gcn", recipe=QUICK_STEADY)
     table = live.model.spec.base.tensors["in"]
-    degrees = live.state.graph.pull.count[live.state.graph.nodes()]
+    degrees = live._state.graph.pull.count[live._state.graph.nodes()]
     assert len(table) == degrees.max() + 1
     vectors = live.vectors(live.ids())
     assert np.linalg.norm(vectors - vectors.mean(axis=0), axis=1).min() > 1e-4
@@ -458,4 +458,4 @@ def test_models_of_the_paper_start_empty_and_take_a_base(blocks):
     assert np.abs(other.vectors([1, 2, 3])).max() == 0
     other.restart()
     assert np.linalg.norm(other[1]) > 0
-    assert isinstance(other.state, State)
+    assert isinstance(other._state, State)

@@ -32,16 +32,16 @@ def lives(events):
 def edges_of(live):
     return {
         frozenset((int(a), int(b)))
-        for node in live.state.graph.nodes()
-        for a, b, _ in zip(*live.state.graph.pull.arcs(np.array([node], np.int32)), strict=True)
+        for node in live._state.graph.nodes()
+        for a, b, _ in zip(*live._state.graph.pull.arcs(np.array([node], np.int32)), strict=True)
     }
 
 
 def test_all_are_at_work_on_one_graph_and_only_one_looks_at_times(lives):
     scored, unscored, _ = lives
     assert np.array_equal(scored.vectors(scored.ids()), unscored.vectors(unscored.ids()))
-    assert scored.state.graph.contacts is not None
-    assert unscored.state.graph.contacts is None
+    assert scored._state.graph.contacts is not None
+    assert unscored._state.graph.contacts is None
     a, b = scored.ids()[:50], scored.ids()[50:100]
     vectors = unscored.vectors(a).astype(np.float64), unscored.vectors(b).astype(np.float64)
     assert np.allclose(unscored.scores(a, b), (vectors[0] * vectors[1]).sum(axis=1), atol=1e-5)
@@ -60,7 +60,7 @@ def test_updates_move_the_clock_and_leave_the_graph_as_it_was(lives, events):
 
 
 def test_events_are_handed_over_with_times_and_without(lives, events):
-    traffic = Traffic(lives[0].state.graph, events)
+    traffic = Traffic(lives[0]._state.graph, events)
     dated, bare = handed_over(traffic.round(1)[0], 7.0)
     assert dated == {**bare, "now": 7.0}
     dated, bare = handed_over(traffic.round(6)[0], 7.0)

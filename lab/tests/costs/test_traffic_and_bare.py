@@ -13,7 +13,7 @@ def busy():
     """A graph with hubs, so that there are narrow rows and wide ones."""
     events = graph_events("power-law-2k-10k")
     live = live_of(events, width=16, dim=8)
-    return live, Traffic(live.state.graph, events)
+    return live, Traffic(live._state.graph, events)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -33,7 +33,7 @@ def test_there_and_back_is_the_same_graph(busy, size):
 
 def test_adds_are_new_and_removes_are_there(busy):
     live, traffic = busy
-    graph = live.state.graph
+    graph = live._state.graph
     there, _ = traffic.round(400)
     known = graph.pull.look_up(graph.find(there.src), graph.find(there.dst)) > 0
     np.testing.assert_array_equal(known, there.op < 0)
@@ -51,7 +51,7 @@ def test_a_graph_can_be_too_small():
     events = graph_events("power-law-20-30")
     live = live_of(events, width=8, dim=8)
     with pytest.raises(OptionError, match="too small or too dense"):
-        Traffic(live.state.graph, events).round(1000)
+        Traffic(live._state.graph, events).round(1000)
 
 
 def copies(rule):
@@ -62,7 +62,7 @@ def copies(rule):
 def test_bare_does_the_additions_of_the_update(busy, size):
     """From the values before, its rows come to what the state's rows are after: the same additions."""
     live, traffic = busy
-    rule = live.state.exact
+    rule = live._state.exact
     bare = Bare(rule)
     for _ in range(9):  # until no row outgrows its place: then bare would begin from other rows
         there, _ = traffic.round(size)
@@ -88,7 +88,7 @@ def test_bare_does_the_additions_of_the_update(busy, size):
 
 def test_bare_forgets_what_it_watched_before(busy):
     live, traffic = busy
-    bare = Bare(live.state.exact)
+    bare = Bare(live._state.exact)
     there, back = traffic.round(100)
     first = bare.watch(lambda: live.update(**as_users_do(there)))
     second = bare.watch(lambda: live.update(**as_users_do(back)))

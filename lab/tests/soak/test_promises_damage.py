@@ -61,16 +61,16 @@ def test_a_folder_has_everything_in_it(tmp_path):
     assert set(live.streams) == {"http:ann", "kafka:clicks/0"}
     before = live.digest()
     copy = shutil.copytree(live.folder, tmp_path / "copy", ignore=check._LEAVE_OUT)
-    live.let_go()
+    live._let_go()
     again = open_folder(copy)
     whole = check.look_at(again)
     assert (whole.digest, len(whole.letters)) == (before, 3)
     assert whole.next_digest != before
-    again.let_go()
+    again._let_go()
     last = open_folder(copy)
     assert (last.digest(), len(check.letters(last))) == (whole.next_digest, 4)
     assert not whole.is_in(last)
-    last.let_go()
+    last._let_go()
 
 
 def test_what_is_whole_is_not_refused(tmp_path):

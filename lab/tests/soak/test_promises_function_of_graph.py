@@ -72,7 +72,7 @@ def test_nothing_left_is_nothing():
     assert not check.is_empty(live)
     live.update(remove=[(1, 2), (2, 3)])
     assert check.is_empty(live)
-    live.state.exact.sums[0].narrow[0, 0] = 1
+    live._state.exact.sums[0].narrow[0, 0] = 1
     assert not check.is_empty(live)
 
 

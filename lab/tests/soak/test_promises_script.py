@@ -90,7 +90,7 @@ def test_an_old_message_that_is_applied_once_more_shows(rule):
     script = Script(6, rule, others=0)
     live = script.begin()
     for number in range(6):
-        live.apply(script.batch(number), None)
+        live._apply(script.batch(number), None)
     digest = bits_of(live)
-    live.apply(script.batch(2), None)
+    live._apply(script.batch(2), None)
     assert bits_of(live) != digest

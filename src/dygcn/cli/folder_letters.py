@@ -42,7 +42,7 @@ class FolderLetters:
             some = wanted[begin : begin + MOST]
             given = {one: events[one] for one in some if one in events}
             found, gone = chosen(live.log, [one for one in some if one not in events], given)
-            latest = latest_of(live.state, None, "usual")
+            latest = latest_of(live._state, None, "usual")
             receipts = live.ingest(parts_of(found, live.model.ids, latest, bool(live.model.relations)))
             applied, dead = applied + sum(r.applied for r in receipts), dead + sum(r.dead for r in receipts)
             missing += gone

@@ -72,4 +72,4 @@ def _refit(folder: str, out: str, notify: Notify) -> Refit:
         open(out, found.embedding, after=live).close()
         return found
     finally:
-        live.let_go()  # without a snapshot, since nothing changed
+        live._let_go()  # without a snapshot, since nothing changed

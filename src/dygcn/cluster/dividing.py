@@ -21,7 +21,7 @@ def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
     --------
     >>> import dygcn
     >>> from dygcn.cluster.slots import SlotMap
-    >>> image = dygcn.fit([(1, 2), (2, 3), (3, 4)], dim=4).state.image()[0].graph
+    >>> image = dygcn.fit([(1, 2), (2, 3), (3, 4)], dim=4)._state.image()[0].graph
     >>> [part_for(image, SlotMap.even(2), shard).ids.values.tolist() for shard in range(2)]
     [[1, 2, 3, 4], [1, 2, 3, 4]]
     """

@@ -51,12 +51,12 @@ class ShardsAhead(WriteAhead):
     """A log that shards replay themselves: here, only positions of streams are followed."""
 
     def _replay_batch(self, one: ReplayedBatch) -> None:
-        self.live.renumber(self._making[1])
+        self.live._renumber(self._making[1])
 
     def _go_on_from(self, standing: Standing) -> None:
         super()._go_on_from(standing)
         everyone = self._state.graph.nodes()  # nobody knows who moved since the last snapshot, or who left
-        self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)
+        self.feed.note(everyone, self.live._names(everyone[:0]), self.log.last)
         self.feed.forget(self.log.last)
 
 
@@ -67,7 +67,7 @@ class ClusterEmbedding(DurableEmbedding):
     are refused: save a copy, and ask that.
     """
 
-    far = True
+    _far = True
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class ClusterEmbedding(DurableEmbedding):
         with self._ahead.one_writer():
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
             known = np.unique(nodes[nodes >= 0])
-            change = self.follow_entry(Remove(self.names(known)))
+            change = self.follow_entry(Remove(self._names(known)))
         change.missing = len(nodes) - int((nodes >= 0).sum())
         return change
 
@@ -164,7 +164,7 @@ class ClusterEmbedding(DurableEmbedding):
             self.update(part, **names)
         nodes = self._state.graph.nodes()
         moved = Changed(nodes, np.ones(len(nodes), np.int8), self.model.orders * len(nodes))
-        return Change(self._live, Outcome(moved, self.names(nodes[:0])), self.version)
+        return Change(self._live, Outcome(moved, self._names(nodes[:0])), self.version)
 
     def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> NoReturn:
         """Refuse: rows of shards follow from the model."""
@@ -184,7 +184,9 @@ class ClusterEmbedding(DurableEmbedding):
                 "shards publish everything that moved: what was announced last does not follow from the "
                 "graph, so a shard that died could not come back with it; 0 is allowed"
             )
-        return Change(self._live, Outcome(NO_CHANGE, self.names(self._state.graph.nodes()[:0])), self.version)
+        return Change(
+            self._live, Outcome(NO_CHANGE, self._names(self._state.graph.nodes()[:0])), self.version
+        )
 
     def refit(self, progress: Any = "auto") -> NoReturn:
         """Refuse: rows are made of a whole graph."""
@@ -201,8 +203,8 @@ class ClusterEmbedding(DurableEmbedding):
         if isinstance(asked, np.ndarray):
             return self._merged(asked[None], k)[0]
         many = asked if isinstance(asked, list) else [asked]
-        names = python_ids(self.names(self._find(many))).tolist()
-        found = self._merged(self.vectors_of(self._find(many)), k + 1)
+        names = python_ids(self._names(self._find(many))).tolist()
+        found = self._merged(self._vectors_of(self._find(many)), k + 1)
         without = [[one for one in near if one[0] != me][:k] for me, near in zip(names, found, strict=True)]
         return without if isinstance(asked, list) else without[0]
 
@@ -223,7 +225,7 @@ class ClusterEmbedding(DurableEmbedding):
             found.append(self._answer(nodes[best], scores[best]))
         return found
 
-    def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
+    def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
         """Return a sequence and the vector of a node then, from its owner: also while others recover.
 
         Raises
@@ -267,8 +269,8 @@ class ClusterEmbedding(DurableEmbedding):
             super().close()
             self.front.asking.processes.close()
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Let go of the folder as a crash would. For tests."""
         if not self._held.inherited:
-            super().let_go()
+            super()._let_go()
             self.front.asking.processes.close()

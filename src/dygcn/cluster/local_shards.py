@@ -229,7 +229,7 @@ def divide(state: State, shards: int, every: int = 1_000) -> FrontState:
     >>> import dygcn
     >>> from dygcn.live import LiveEmbedding
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
-    >>> on_shards = LiveEmbedding(divide(live.state, 3))
+    >>> on_shards = LiveEmbedding(divide(live._state, 3))
     >>> for each in (live, on_shards):
     ...     _ = each.update(add=[("dan", "eve")], remove=[("ann", "bob")])
     >>> on_shards.digest() == live.digest()

@@ -65,8 +65,8 @@ class Announcer:
     >>> import dygcn
     >>> from dygcn.engine.events import read_events
     >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)] + [(300, 301)], dim=8)
-    >>> announcer = Announcer(live.state, 0.1)
-    >>> outcome = live.state.apply(read_events([(0, 300)]))
+    >>> announcer = Announcer(live._state, 0.1)
+    >>> outcome = live._state.apply(read_events([(0, 300)]))
     >>> len(announcer.follow(outcome.moved).nodes), len(announcer.flush().nodes)
     (3, 200)
     """

@@ -83,7 +83,7 @@ class Change:
     def _all(self) -> Changed:
         """Return who moved, with the neighbours of hubs, which are looked up when somebody asks."""
         if len(self._moved.heavy):
-            self._live.guard.run(self._look_up)
+            self._live._guard.run(self._look_up)
         return self._moved
 
     def _look_up(self) -> None:
@@ -95,14 +95,14 @@ class Change:
                 "reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
                 "len(change) before the next update"
             )
-        self._moved = with_listeners(self._live.state.graph, self._moved)
+        self._moved = with_listeners(self._live._state.graph, self._moved)
 
     @property
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
             self._all()
-            self._live.guard.run(self.keep)
+            self._live._guard.run(self.keep)
         assert self._ids is not None
         return self._ids
 
@@ -115,14 +115,14 @@ class Change:
     def keep(self) -> None:
         """Look up ids and distances now, unless that costs as much as a hub has neighbours."""
         if self._ids is None and not len(self._moved.heavy):
-            self._ids = self._live.ids_of(self._moved.nodes)
+            self._ids = self._live._ids_of(self._moved.nodes)
         if self._before is not None and self._distance is None:
-            self._distance = norms(self._live.vectors_of(self.nodes) - self._before)
+            self._distance = norms(self._live._vectors_of(self.nodes) - self._before)
 
     @property
     def left(self) -> NDArray[Any]:
         """Ids that are no longer in the graph."""
-        return self._live.state.graph.ids.shown(self._left).copy()
+        return self._live._state.graph.ids.shown(self._left).copy()
 
     @property
     def distance(self) -> Float64:
@@ -133,7 +133,7 @@ class Change:
         if self._before is None:
             raise OptionError("no distances were tracked; call live.track_distances() before the update")
         if self._distance is None:
-            self._live.guard.run(self.keep)
+            self._live._guard.run(self.keep)
         assert self._distance is not None
         return self._distance
 
@@ -148,7 +148,7 @@ class Change:
                 "no surprises were measured; call live.track_surprise() before the update (a bulk load "
                 "measures none)"
             )
-        return surprise.named(self._live.state, self._surprises)
+        return surprise.named(self._live._state, self._surprises)
 
     def to_pandas(self) -> Any:
         """Return a pandas frame with a row for each of `ids`, which are its index, and its order.
@@ -212,7 +212,7 @@ class Change:
                 f"this change is of version {self.version}, the embedding is at {self._live.version}; "
                 "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
             )
-        return self._live.guard.run(self._live.vectors_of, self.nodes)
+        return self._live._guard.run(self._live._vectors_of, self.nodes)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -25,7 +25,7 @@ def usual_jump(state: State) -> float | None:
     --------
     >>> import dygcn
     >>> events = {"src": [1, 2], "dst": [2, 3], "t": [1_700_000_000, 1_700_000_060]}
-    >>> usual_jump(dygcn.fit(events, dim=4, memory=3600).state) == 9 * 1_700_000_060
+    >>> usual_jump(dygcn.fit(events, dim=4, memory=3600)._state) == 9 * 1_700_000_060
     True
     """
     model, clock = state.model, state.graph.clock

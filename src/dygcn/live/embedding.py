@@ -51,7 +51,7 @@ class LiveEmbedding(EmbeddingView):
         self._tracker: DistanceTracker | None = None
         self._announcer: Announcer | None = None  # with a tolerance
         self._latest: weakref.ReferenceType[Change] | None = None
-        self.on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
+        self._on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -109,13 +109,13 @@ class LiveEmbedding(EmbeddingView):
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
         if edge is not None:
-            return self.apply(edge, now)
+            return self._apply(edge, now)
         batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
-        return self.apply(batch, now)
+        return self._apply(batch, now)
 
-    def apply(self, batch: EventBatch | tuple[int, int, int], now: float | None) -> Change:
+    def _apply(self, batch: EventBatch | tuple[int, int, int], now: float | None) -> Change:
         """Apply events, or one edge by its nodes."""
         self._before_change()
         state = self._state
@@ -236,14 +236,14 @@ class LiveEmbedding(EmbeddingView):
 
     def _tolerate(self, allowed: float) -> Outcome:
         done = self._flushed()
-        self.announce_beyond(allowed)
+        self._announce_beyond(allowed)
         return done
 
-    def announce_beyond(self, tolerance: float, unsaid: Unsaid | None = None) -> None:
+    def _announce_beyond(self, tolerance: float, unsaid: Unsaid | None = None) -> None:
         """Take up a tolerance; whatever else was kept back before it must be published already."""
         self._announcer = Announcer(self._state, tolerance, unsaid) if tolerance else None
 
-    def unsaid(self) -> Unsaid | None:
+    def _unsaid(self) -> Unsaid | None:
         """Return what is kept back; None without a tolerance."""
         return None if self._announcer is None else self._announcer.image()
 
@@ -295,8 +295,8 @@ class LiveEmbedding(EmbeddingView):
             self._tracker.note(moved)
         if self._announcer is not None and not published:
             moved = outcome.moved = self._announcer.follow(moved)
-        if self.on_change is not None:
-            version = self.on_change(outcome)
+        if self._on_change is not None:
+            version = self._on_change(outcome)
         elif self._changes is not None:
             self._changes.announce(moved.nodes, version, moved.heavy)
         self._version = version
@@ -308,7 +308,7 @@ class LiveEmbedding(EmbeddingView):
         self._latest = weakref.ref(change)
         return change
 
-    def renumber(self, version: int) -> None:
+    def _renumber(self, version: int) -> None:
         """Take up the version of a log."""
         self._version = version
 
@@ -366,14 +366,14 @@ class LiveEmbedding(EmbeddingView):
         made._announcer = copy.deepcopy(self._announcer, memo)
         return made
 
-    def changes(self, sequence: int | Int64 = 0) -> ChangeRecord:
+    def _change_record(self, sequence: int | Int64 = 0) -> ChangeRecord:
         """Return who moved when; what moved before the first call did so at `sequence` (one, or by node)."""
         if self._changes is None:
             self._changes = ChangeRecord(self._state.graph.ids.high, sequence, self._state.graph)
         return self._changes
 
-    def cached(self) -> VectorCache:
+    def _cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
         if self._cache is None:
-            self._cache = VectorCache(self._state, self.changes())
+            self._cache = VectorCache(self._state, self._change_record())
         return self._cache

@@ -211,11 +211,11 @@ class _Replay:
         seen, live = self._stream.seen, self._live
         nodes = np.append(one.candidates, one.asker).astype(np.int32)
         names = self._stream.ids.names(nodes)
-        asker, found = _one_and_others(live.state.graph.find(names))
-        history = live.state.history
+        asker, found = _one_and_others(live._state.graph.find(names))
+        history = live._state.history
         past = None if history is None else _one_and_others(history.find(names))
         kinds = {OURS: self._links, OURS_NEW: "new"} if one.new else {OURS: self._links}
-        scores = {name: live.scores_of(asker, found, links, past) for name, links in kinds.items()}
+        scores = {name: live._scores_of(asker, found, links, past) for name, links in kinds.items()}
         scores.setdefault(OURS_NEW, np.zeros(len(one.candidates)))
         return scores | {
             name: rival.scores(seen, one.asker, one.candidates, one.at)
@@ -226,10 +226,10 @@ class _Replay:
         """Apply all events before a contact, and set the clock to it."""
         row, batch = int(self._stream.row[at]), self._stream.batch
         if row > self._at:
-            self._live.apply(self._stream.rows(self._at, row), None)
+            self._live._apply(self._stream.rows(self._at, row), None)
             self._at = row
         if batch.t is not None:
-            self._live.apply(self._stream.rows(row, row), float(batch.t[row]))
+            self._live._apply(self._stream.rows(row, row), float(batch.t[row]))
 
     def _found(self, questions: Int64, asked: list[Asked], ranks: dict[str, Float64]) -> Evaluation:
         stream, new = self._stream, np.array([one.new for one in asked])

@@ -97,7 +97,7 @@ def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
     Examples
     --------
     >>> import dygcn
-    >>> find_nodes(dygcn.fit([("ann", "bob")], dim=4).state, ["bob", "ann"]).tolist()
+    >>> find_nodes(dygcn.fit([("ann", "bob")], dim=4)._state, ["bob", "ann"]).tolist()
     [1, 0]
     """
     if isinstance(ids, Iterable) and not isinstance(ids, Sized):

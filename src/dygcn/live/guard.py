@@ -130,6 +130,6 @@ def guarded(method: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_
 
     @functools.wraps(method)
     def call(self: _V, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        return self.guard.run(method, self, *arguments, **options)
+        return self._guard.run(method, self, *arguments, **options)
 
     return call

@@ -119,7 +119,7 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     """Make rows anew; the embedding is held only while its graph is copied."""
     model = live.model
     _check(model)
-    taken = live.guard.run(_take, live)
+    taken = live._guard.run(_take, live)
     image = taken.image.graph.arranged()
     if not (image.weight > 0).any():
         raise FeatureError("the graph has no edge now, so there is nothing to make rows of; update it first")
@@ -131,7 +131,7 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
         state.history = History.from_image(model.ids, model.following.span, taken.image.history)
     now = state.reading().vectors(graph.find(taken.names))
     fresh = LiveEmbedding(state)
-    fresh.announce_beyond(taken.tolerance)
+    fresh._announce_beyond(taken.tolerance)
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(
         fresh,
@@ -155,8 +155,8 @@ def _check(model: Model) -> None:
 
 
 def _take(live: VectorView) -> _Taken:
-    nodes = live.state.graph.some_nodes(live.model.seed, LOOKED_AT)
-    return _Taken(live.state.loose_image()[0], live.names(nodes), live.vectors_of(nodes), live.tolerance)
+    nodes = live._state.graph.some_nodes(live.model.seed, LOOKED_AT)
+    return _Taken(live._state.loose_image()[0], live._names(nodes), live._vectors_of(nodes), live.tolerance)
 
 
 def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Model:

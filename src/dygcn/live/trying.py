@@ -34,7 +34,7 @@ class WhatIf(EmbeddingView):
 
     def __init__(self, state: State, version: int, outer: Guard) -> None:
         super().__init__(state, Guard(state))
-        self.guard.lock, self.guard.waits = outer.lock, outer.waits
+        self._guard.lock, self._guard.waits = outer.lock, outer.waits
         self._version = version
         self._cache: VectorCache | None = None
         self.changes: list[Change] = []
@@ -44,7 +44,7 @@ class WhatIf(EmbeddingView):
         """The version of the embedding that the trial is of."""
         return self._version
 
-    def cached(self) -> VectorCache:
+    def _cached(self) -> VectorCache:
         """Return vectors of the trial: none of those of the embedding itself is touched."""
         if self._cache is None:
             self._cache = VectorCache(self._state, ChangeRecord(self._state.graph.ids.high))
@@ -97,11 +97,11 @@ class Moves:
     """
 
     def __init__(self, trial: WhatIf) -> None:
-        graph = trial.state.graph
+        graph = trial._state.graph
         moved = [np.empty(0, np.int32), *(change.nodes for change in trial.changes)]
         nodes = np.unique(np.concatenate(moved))
         nodes = nodes[graph.present(nodes)]
-        self._names, self._after = trial.names(nodes), trial.vectors_of(nodes)
+        self._names, self._after = trial._names(nodes), trial._vectors_of(nodes)
         self._left = [as_text(name) for change in trial.changes for name in change.left.tolist()]
         self.rows = sum(change.rows for change in trial.changes)
         self.unchanged = sum(change.unchanged for change in trial.changes)
@@ -114,8 +114,8 @@ class Moves:
         """Return ids and how far each would move, the furthest first; NaN, and last, for one that is new."""
         before = np.full_like(self._after, np.nan)
         if len(self):
-            nodes = live.state.graph.find(self._names)
-            before[nodes >= 0] = live.vectors_of(nodes[nodes >= 0])
+            nodes = live._state.graph.find(self._names)
+            before[nodes >= 0] = live._vectors_of(nodes[nodes >= 0])
         distance = norms(self._after - before)
         ids = python_ids(self._names)  # with kinds as text, which can be sorted
         order = np.lexsort((ids, -distance))

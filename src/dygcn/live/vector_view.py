@@ -42,8 +42,8 @@ class VectorView(ABC):
     """Vectors, graph and description of an embedding; `EmbeddingView` adds what is computed from vectors."""
 
     def __init__(self, state: State, guard: Guard) -> None:
-        self._state = self.state = state
-        self.guard = guard
+        self._state = state
+        self._guard = guard
 
     if not TYPE_CHECKING:  # a type checker is to know the names that are there, and no others
 
@@ -56,7 +56,7 @@ class VectorView(ABC):
     def vector(self, node: OneId) -> Float32:
         """Return the vector of one node, (dim,). An unknown id is a KeyError."""
         at = self._state.graph.find_one(node)
-        row: Float32 = self.cached().one(at) if at >= 0 else self.vectors_of(self._find([node]))[0]
+        row: Float32 = self._cached().one(at) if at >= 0 else self._vectors_of(self._find([node]))[0]
         return row
 
     def __getitem__(self, node: OneId | list[int] | list[str] | NDArray[Any]) -> Float32:
@@ -68,7 +68,7 @@ class VectorView(ABC):
 
         An unknown id is a KeyError.
         """
-        return self.vectors_of(self._nodes(ids))
+        return self._vectors_of(self._nodes(ids))
 
     @guarded
     def __contains__(self, node: object) -> bool:
@@ -84,7 +84,7 @@ class VectorView(ABC):
     @guarded
     def ids(self) -> NDArray[Any]:
         """Return the ids of all nodes that have an edge or features of their own, sorted."""
-        return self.ids_of(self._state.graph.nodes())
+        return self._ids_of(self._state.graph.nodes())
 
     @guarded
     def features(self, ids: object) -> Float32:
@@ -110,7 +110,7 @@ class VectorView(ABC):
         (['bob', 'cat'], 2)
         """
         graph = self._state.graph
-        return self.ids_of(graph.ids.sorted(linked_nodes(graph, self._find([node])[0])))
+        return self._ids_of(graph.ids.sorted(linked_nodes(graph, self._find([node])[0])))
 
     def degree(self, node: OneId) -> int:
         """Return how many neighbors a node has now."""
@@ -143,7 +143,7 @@ class VectorView(ABC):
         ['id', 'vector']
         """
         nodes = self._nodes(ids)
-        flat = pa.array(self.vectors_of(nodes).reshape(-1))
+        flat = pa.array(self._vectors_of(nodes).reshape(-1))
         vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
         return pa.table(exporting.id_columns(self._state.graph.ids, nodes) | {"vector": vectors})
 
@@ -193,7 +193,7 @@ class VectorView(ABC):
     @guarded
     def _named_vectors(self, ids: object) -> tuple[NDArray[Any], Float32]:
         nodes = self._nodes(ids)
-        return self.ids_of(nodes), self.vectors_of(nodes)
+        return self._ids_of(nodes), self._vectors_of(nodes)
 
     # ---- describing --------------------------------------------------------------------------------
 
@@ -231,17 +231,17 @@ class VectorView(ABC):
     @property
     def edge_count(self) -> int:
         """How many edges the graph has now."""
-        return self.guard.run(lambda: self._state.graph.edge_count)
+        return self._guard.run(lambda: self._state.graph.edge_count)
 
     @property
     def unreached(self) -> int:
         """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
-        return self.guard.run(lambda: self._state.unreached())
+        return self._guard.run(lambda: self._state.unreached())
 
     @property
     def clock(self) -> float | None:
         """The greatest time seen, for a model that was fitted with times."""
-        return self.guard.run(lambda: self._state.graph.clock)
+        return self._guard.run(lambda: self._state.graph.clock)
 
     @guarded
     def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
@@ -268,7 +268,7 @@ class VectorView(ABC):
             What was drawn into.
         """
         nodes = plotting.busiest(self._state) if ids is None else self._find(ids)
-        vectors, asked = self.vectors_of(nodes), ids is not None
+        vectors, asked = self._vectors_of(nodes), ids is not None
         return plotting.plot_map(self._state, nodes, vectors, names, ax, communities, asked=asked)
 
     @guarded
@@ -300,7 +300,7 @@ class VectorView(ABC):
                 f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
                 "restart() takes a fresh base"
             )
-        image = self.guard.run_torn(self._whole_image)
+        image = self._guard.run_torn(self._whole_image)
         return embedding.LiveEmbedding(State.from_image(self.model, image), self.version)
 
     def refit(self, progress: Asked = "auto") -> refitting.Refit:
@@ -315,7 +315,7 @@ class VectorView(ABC):
         if self._state.torn:
             self._state.complete()
         else:
-            self.guard.check()
+            self._guard.check()
         return self._state.image()[0]
 
     @guarded
@@ -350,21 +350,21 @@ class VectorView(ABC):
 
     # ---- for the other modules of this wing -----------------------------------------------------------
 
-    def names(self, nodes: Nodes) -> IdColumn:
+    def _names(self, nodes: Nodes) -> IdColumn:
         """Return the user's ids of nodes."""
         return self._state.graph.ids.names(nodes)
 
-    def ids_of(self, nodes: Nodes) -> NDArray[Any]:
+    def _ids_of(self, nodes: Nodes) -> NDArray[Any]:
         """Return the user's ids of nodes, as users have them: with kinds as tuples."""
-        return self._state.graph.ids.shown(self.names(nodes))
+        return self._state.graph.ids.shown(self._names(nodes))
 
-    def vectors_of(self, nodes: Nodes) -> Float32:
+    def _vectors_of(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes."""
         self._state.check()
         return self._state.reading().vectors(nodes)
 
     @abstractmethod
-    def cached(self) -> VectorCache:
+    def _cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
 
     def _nodes(self, ids: object) -> Nodes:

@@ -52,13 +52,7 @@ else:  # it is one of these
 
 
 class EmbeddingView(VectorView):
-    """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time.
-
-    Attributes
-    ----------
-    state
-        Graph and rule. Not for changing.
-    """
+    """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time."""
 
     def score(
         self, a: OneId, b: OneId, links: str = "new", *, probability: bool = False, missing: str = "raise"
@@ -117,7 +111,7 @@ class EmbeddingView(VectorView):
         first, second = _as_many(first, second)
         one, other = numbers
         past = None if one is None or other is None else _as_many(one, other)
-        found = pair_scores(self._state, self.cached(), first, second, links, past)
+        found = pair_scores(self._state, self._cached(), first, second, links, past)
         return to_probabilities(self.model, found, links) if probability else found
 
     def score_kind(self, links: str = "new") -> ScoreKind:
@@ -197,7 +191,7 @@ class EmbeddingView(VectorView):
         """
         _check_count(k)
         asked = one_or_more_ids(node, self._state.graph.ids.kinds)
-        return self.guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
+        return self._guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
 
     def _recommend(
         self, asked: Any, k: int, among: Among, exclude_linked: bool, links: str | None, kind: str | None
@@ -213,7 +207,7 @@ class EmbeddingView(VectorView):
             else:
                 everybody = allowed_nodes(state, None) if everybody is None else everybody
                 some = kind_of_links(state, me, everybody, of)
-                best = recommend_nodes(state, self.cached(), me, k, some, exclude_linked, chosen)
+                best = recommend_nodes(state, self._cached(), me, k, some, exclude_linked, chosen)
             found.append(self._answer(*best))
         return found if many else found[0]
 
@@ -228,7 +222,7 @@ class EmbeddingView(VectorView):
         nodes = self._find(ids)
         head = head_of(self.model, links) or COSINE
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
-        return link_vectors(self.vectors_of(nodes), popularity, head, query)
+        return link_vectors(self._vectors_of(nodes), popularity, head, query)
 
     @overload
     def nearest(
@@ -286,13 +280,13 @@ class EmbeddingView(VectorView):
         one_of("by", by, ("cosine", "score"))
         asked = vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
         if by == "cosine":
-            return self.guard.run(self._nearest, asked, k, among, kind)
+            return self._guard.run(self._nearest, asked, k, among, kind)
         if isinstance(asked, np.ndarray):
             raise OptionError("by='score' needs ids: a vector has no degree and no contacts; use by='cosine'")
         return self.recommend(asked, k, among=among, exclude_linked=False, kind=kind)
 
     def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
-        cache, everyone = self.cached(), self._state.graph.here
+        cache, everyone = self._cached(), self._state.graph.here
         candidates = (
             np.flatnonzero(everyone).astype(np.int32) if among is None else allowed_nodes(self._state, among)
         )
@@ -310,7 +304,7 @@ class EmbeddingView(VectorView):
         return self._nearest_to(int(self._find([asked])[0]), candidates, k, kind)
 
     def _nearest_to(self, me: int, candidates: Nodes, k: int, kind: str | None) -> Any:
-        cache, ids = self.cached(), self._state.graph.ids
+        cache, ids = self._cached(), self._state.graph.ids
         some = of_kind(ids, candidates, own_kind(ids, me) if kind is None else kind)
         return self._answer(*top_k(cache, some[some != me], cache.one(me), k))
 
@@ -368,7 +362,7 @@ class EmbeddingView(VectorView):
         self, read: Callable[[], EventBatch | None], remove_nodes: object, now: float | None
     ) -> Generator[trying.WhatIf, None, None]:
         change = read()
-        trial = trying.WhatIf(self._state, self.version, self.guard)
+        trial = trying.WhatIf(self._state, self.version, self._guard)
         with ExitStack() as block:
             block.enter_context(self._lent())
             if change is not None:
@@ -380,11 +374,11 @@ class EmbeddingView(VectorView):
                 nodes = find_nodes(self._state, remove_nodes)
                 outcome = block.enter_context(RemovalTrial(self._state, nodes))
                 trial.changes.append(Change(trial, outcome, trial.version))
-            trial.guard.trial = self._state.transaction.trials[-1]
+            trial._guard.trial = self._state.transaction.trials[-1]
             try:
                 yield trial
             finally:
-                if not self.guard.owned():  # a block that nobody left is collected, by another thread
+                if not self._guard.owned():  # a block that nobody left is collected, by another thread
                     self._state.transaction.torn = True
 
     @guarded
@@ -402,7 +396,7 @@ class EmbeddingView(VectorView):
             Also return whole rows, of the sums and of the vector, for each neighbour and order.
         """
         found = explain(self._state, int(self._find([node])[0]), shares=shares)
-        return Explanation(node, self.ids_of(found.neighbours), found)
+        return Explanation(node, self._ids_of(found.neighbours), found)
 
     def explain_change(
         self,
@@ -453,22 +447,22 @@ class EmbeddingView(VectorView):
             found.before, found.after, found.waiting, found.by_event, node, *ends, batch.op
         )
 
-    def scores_of(
+    def _scores_of(
         self, first: Nodes, second: Nodes, links: str, numbers: tuple[Nodes, Nodes] | None = None
     ) -> Float64:
         """Return the scores of pairs of nodes; see `pair_scores`."""
-        return pair_scores(self._state, self.cached(), first, second, links, numbers)
+        return pair_scores(self._state, self._cached(), first, second, links, numbers)
 
     def _lent(self) -> AbstractContextManager[None]:
         """Hold whatever keeps others from reading and from writing, for a trial."""
-        return self.guard.lent()
+        return self._guard.lent()
 
     def _one_or_many(self, ids: object, missing: str) -> Nodes:
         many = as_many(self._state, ids)
         return self._find(many) if missing == "raise" else find_or_cold(self._state, many)
 
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> Scored:
-        ids = self.ids_of(nodes).tolist()
+        ids = self._ids_of(nodes).tolist()
         return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
 
 

@@ -125,7 +125,7 @@ def embedding_state():
     base = dygcn.Embedding(list(range(25)), random.standard_normal((25, 8)).astype(np.float32))
     live = dygcn.fit(events, features=base, dim=8)
     live.update(add=[(0, 28), (28, 31), (31, 32)], remove=[events[0]])
-    return live.state
+    return live._state
 
 
 def test_shares_of_an_embedding_that_is_kept_fresh_add_up():
@@ -197,7 +197,7 @@ def check_data(name, features, count, until=None):
     events = read_events(datasets.load(name).events())
     events = rows_of(events, np.arange(len(events) if until is None else min(until, len(events))))
     live = dygcn.fit(events, dim=32, features=features)
-    state = live.state
+    state = live._state
     nodes = np.random.default_rng(5).permutation(state.graph.nodes())[:count].tolist()
     degrees = state.graph.pull.count[: state.graph.ids.high]
     for node in [*nodes, int(degrees.argmax())]:

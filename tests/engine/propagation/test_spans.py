@@ -17,7 +17,7 @@ def play(nodes, events, batches):
     for _ in range(batches):
         live.update(add=random.integers(0, nodes, (events, 2)))
         edges = np.stack(
-            [live.state.graph.ids.names(ends).values for ends in live.state.graph.edges()[:2]], 1
+            [live._state.graph.ids.names(ends).values for ends in live._state.graph.edges()[:2]], 1
         )
         live.update(remove=edges[random.permutation(len(edges))[: events // 2]])
         assert live.digest() == live.recompute().digest()

@@ -259,7 +259,7 @@ def test_a_search_ranks_as_the_filter_does(monkeypatch, paths, trend, edges):
     span = table["t"][-1]
     lives = {"half_life": span / edges if edges else 0.0, "trend_half_life": span / 50 if trend else 0.0}
     head = replace(live.model.filter, **lives, trend=trend, paths=paths, degree=0.25, profile_half_life=0.0)
-    graph, filter_ = live.state.graph, Filter(head)
+    graph, filter_ = live._state.graph, Filter(head)
     filter_.rebuild(graph)
     user, item, t = (np.array(table[name]) for name in ("src", "dst", "t"))
     before = HistoryPairs.of(user, item, t, np.ones(len(t), np.int8), (60, 60))

@@ -140,7 +140,7 @@ def test_a_fit_learns_every_kind(live):
 
 
 def test_edges_come_first_among_all_links(live):
-    graph = live.state.graph
+    graph = live._state.graph
     ids = live.ids()
     scores = live.scores(np.repeat(ids[:20], len(ids)), np.tile(ids, 20), links="all")
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
@@ -153,9 +153,9 @@ def gap_between_edges_and_others(seed, change=lambda head: head):
     random = np.random.default_rng(seed)
     pairs, t = random.integers(0, 60, (2500, 2)), np.sort(random.uniform(0, 20, 2500))
     live = dygcn.fit({"src": pairs[:, 0], "dst": pairs[:, 1], "t": t}, dim=16, steps=10)
-    live.state.model = dataclasses.replace(live.model, links={"all": change(live.model.links["all"])})
+    live._state.model = dataclasses.replace(live.model, links={"all": change(live.model.links["all"])})
     live.update({"src": [900, 902], "dst": [901, 903], "t": [20.5, 21.0]})
-    ids, graph = live.ids(), live.state.graph
+    ids, graph = live.ids(), live._state.graph
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
     first, second = np.repeat(np.arange(len(ids)), len(ids)), np.tile(np.arange(len(ids)), len(ids))
     link = graph.pair_contacts(nodes[first], nodes[second])[0]

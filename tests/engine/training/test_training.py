@@ -169,7 +169,7 @@ def test_heavy_tails_are_carried():
 
 def test_without_weights_a_node_may_have_four_million_neighbours():
     live = dygcn.fit([(1, 2)], dim=4)
-    graph = live.state.graph
+    graph = live._state.graph
     assert graph.limit * graph.grid == 2**22
 
 

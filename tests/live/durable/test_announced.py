@@ -36,7 +36,7 @@ from tests.live.crashing import WIDTH, begin, crash, many_folders, refuse_one, r
 from tests.live.durable.readers import RUN, Dated, OneFolder, Reader, hunting
 from tests.live.steps import step, take
 
-NODES, NOBODY, BEYOND = 24, np.empty(0, np.int32), LiveEmbedding.announce_beyond
+NODES, NOBODY, BEYOND = 24, np.empty(0, np.int32), LiveEmbedding._announce_beyond
 HUBS, IDS = st.integers(0, 2), st.integers(0, NODES - 1)
 EVENT = st.tuples(
     HUBS | IDS, IDS, st.just(0.0), st.sampled_from([1, 1, 1, -1]), st.sampled_from([1.0, 1.0, 2.0])
@@ -48,14 +48,14 @@ KEEPING = TOLERANCES.filter(bool)
 
 def announced(live):
     """What was announced of each heavy node, who has another message now, and when each node moved last."""
-    announcer, state, live = live._announces(), live._live.state, live._live
+    announcer, state, live = live._announces(), live._live._state, live._live
     said, nodes = announcer._said, state.graph.nodes()
     assert announcer._unsaid <= said.keys() <= {*nodes.tolist()}
-    ids = dict(zip(nodes.tolist(), live.names(nodes).values.tolist(), strict=True))
+    ids = dict(zip(nodes.tolist(), live._names(nodes).values.tolist(), strict=True))
     return (
         {ids[node]: row.tobytes() for node, row in said.items()},
         {ids[node] for node in announcer._unsaid},
-        dict(zip(ids.values(), live.changes().sequences_of(nodes).tolist(), strict=True)),
+        dict(zip(ids.values(), live._change_record().sequences_of(nodes).tolist(), strict=True)),
         dict(zip(ids.values(), live.error_bound(list(ids.values())).tolist(), strict=True)),
     )
 
@@ -123,7 +123,7 @@ class TwinMachine(Dated):
         self.finish()
         self.both(lambda live: live.forget([one]))
         self.forgotten.add(one)
-        assert not self.whole._live.unsaid().rows.size
+        assert not self.whole._live._unsaid().rows.size
         self.catch_up()  # a restart begins readers anew who were not shown that an id left that was forgotten
 
     @rule(tolerance=KEEPING)
@@ -169,7 +169,7 @@ class TwinMachine(Dated):
         """The process ends between an entry of the log and its change."""
         events = self.dated(events)
         self.whole.update(events)
-        self.ended._live.apply = raising(OSError("the end"))
+        self.ended._live._apply = raising(OSError("the end"))
         with pytest.raises(OSError, match="the end"):
             self.ended.update(events)
         self.crash()
@@ -346,7 +346,7 @@ def what_was_kept_back_is_forgotten(monkeypatch):
 
 def a_restart_tells_nobody(monkeypatch):
     """What is there counts as announced."""
-    monkeypatch.setattr(LiveEmbedding, "announce_beyond", lambda self, to, unsaid=None: BEYOND(self, to))
+    monkeypatch.setattr(LiveEmbedding, "_announce_beyond", lambda self, to, unsaid=None: BEYOND(self, to))
 
 
 def a_bound_is_of_half_of_the_neighbours(monkeypatch):
@@ -394,7 +394,7 @@ def what_was_announced_is_read_when_it_is_written(monkeypatch):
     whole = SnapshotWriter._write
 
     def write(self, taken, needed=False):
-        feed = dataclasses.replace(taken.feed, unsaid=self._ahead.live.unsaid())
+        feed = dataclasses.replace(taken.feed, unsaid=self._ahead.live._unsaid())
         whole(self, dataclasses.replace(taken, feed=feed), needed)
 
     monkeypatch.setattr(SnapshotWriter, "_write", write)
@@ -498,7 +498,7 @@ def live(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[(0, spoke) for spoke in range(1, 40)])
     yield live
-    live.let_go()
+    live._let_go()
 
 
 def test_moves_that_a_tolerance_kept_back_are_listed_by_a_flush(live):
@@ -555,18 +555,18 @@ def test_who_was_light_meanwhile_is_announced_as_if_it_was_never_heavy(monkeypat
     monkeypatch.setenv("DYGCN_HEAVY_FROM", "4")
     edges = [(listener, 0) for listener in range(1, 5)] + [(0, 10), (0, 11), (0, 12), (10, 11), (11, 12)]
     live = dygcn.fit(edges, dim=8, directed=True)
-    whole = Announcer(live.state, 0.5)
+    whole = Announcer(live._state, 0.5)
 
     def followed(announcer, moved):
-        return live.state.graph.ids.names(announcer.follow(moved).nodes).values.tolist()
+        return live._state.graph.ids.names(announcer.follow(moved).nodes).values.tolist()
 
     def applied(**change):
-        return live.state.apply(
+        return live._state.apply(
             read_update(None, change.get("add"), change.get("remove"), "int64", None)
         ).moved
 
     assert followed(whole, applied(remove=[(1, 0)]))
-    again = Announcer(live.state, 0.5, whole.image())
+    again = Announcer(live._state, 0.5, whole.image())
     moved = applied(add=[(1, 0), (5, 0), (0, 13), (13, 10)])
     assert followed(whole, moved) == followed(again, moved)
     assert whole._said.keys() == again._said.keys()
@@ -625,7 +625,7 @@ def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypat
         reader.catch_up(live, exact=False)
     again = reopened(live)
     assert len(reader.catch_up(again).reported) == 41
-    assert (again.tolerance, again.log.last_kind, len(again._live.unsaid().ids)) == (0.5, FLUSH, 0)
+    assert (again.tolerance, again.log.last_kind, len(again._live._unsaid().ids)) == (0.5, FLUSH, 0)
     again.update(add=[(0, 41)])
     reader.catch_up(again, exact=False)
     again = reopened(again)
@@ -633,7 +633,7 @@ def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypat
     again.snapshot()
     again = reopened(again)
     assert reader.catch_up(again).reported == []
-    again.let_go()
+    again._let_go()
 
 
 def test_an_older_snapshot_and_the_log_tell_the_same(kept_back):
@@ -647,7 +647,7 @@ def test_an_older_snapshot_and_the_log_tell_the_same(kept_back):
     assert len(again.damage) == 1
     assert announced(again) == before
     assert reader.catch_up(again, exact=False).reported == []
-    again.let_go()
+    again._let_go()
 
 
 def test_no_tolerance_among_events_is_replayed_in_its_place(live):
@@ -660,7 +660,7 @@ def test_no_tolerance_among_events_is_replayed_in_its_place(live):
     before = live.digest(), live.version, live.sequence
     again = reopened(live)
     assert (again.digest(), again.version, again.sequence) == before
-    again.let_go()
+    again._let_go()
 
 
 @pytest.mark.parametrize("fault", ["shape", "nodes"])
@@ -678,13 +678,13 @@ def test_announcements_that_cannot_be(live, monkeypatch, fault):
     again = reopened(live)
     assert "announcements of" in again.damage[0]
     assert announced(again) == before
-    again.let_go()
+    again._let_go()
 
 
 def test_no_file_has_what_was_announced_of_forgotten_ids(kept_back):
     """Nor what was announced of their neighbours, whose messages were made of them."""
     live, reader = kept_back
-    assert len(live._live.unsaid().ids) == 1
+    assert len(live._live._unsaid().ids) == 1
     live.forget([5])
     assert set(reader.catch_up(live).reported) == {*range(41)} - {5}
     for _, path in list_snapshots(live.folder):
@@ -712,7 +712,7 @@ def test_a_tolerance_is_for_two_orders(tmp_path, orders):
         assert len(one.tolerate(0)) == len(one.flush()) == 0
         assert len(one.update(add=[(0, 30)]))
     assert live.log.failure is None
-    live.let_go()
+    live._let_go()
 
 
 @pytest.mark.parametrize("flushed", [True, False])
@@ -737,4 +737,4 @@ def test_a_tolerance_of_other_orders_is_not_followed(tmp_path, flushed):
     live = reopened(live)
     assert reader.catch_up(live).reported == []
     assert dygcn.open(live.folder, as_of=2).tolerance == 0
-    live.let_go()
+    live._let_go()

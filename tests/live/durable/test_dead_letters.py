@@ -126,7 +126,7 @@ def test_a_crash_behind_the_commit_doubles_no_letter(reopen, monkeypatch):
     def cut(*_):
         raise Cut
 
-    monkeypatch.setattr(live._live, "apply", cut)
+    monkeypatch.setattr(live._live, "_apply", cut)
     with pytest.raises(Cut):
         live.ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])
     live = reopen()

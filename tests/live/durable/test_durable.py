@@ -408,7 +408,7 @@ def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
     live = begin(tmp_path / "x")
     twin = dygcn.start(live.model)
     twin.update(add=[(n, n + 1) for n in range(35)])
-    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", lambda *_: 1 / 0)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         live.update(add=[(n, n + 1) for n in range(35)], stream="a", offset=3)
     monkeypatch.undo()
@@ -454,7 +454,7 @@ def test_rows_are_those_of_the_message(live):
 def test_a_sum_that_is_too_heavy_costs_only_the_last_ones(tmp_path):
     """No single weight is too heavy, but together they are: what still fits, in order, is applied."""
     live = begin(tmp_path / "x")
-    heavy = live.state.graph.limit * live.state.graph.grid * 0.4
+    heavy = live._state.graph.limit * live._state.graph.grid * 0.4
     [receipt] = live.ingest(
         [SourceBatch(read_events([(0, n, 0, 1, heavy) for n in range(1, 5)]), "http:a", 3, 0)]
     )
@@ -655,7 +655,7 @@ def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch)
     def interrupted(self, batch, now):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", interrupted)
     with pytest.raises(KeyboardInterrupt):
         live.update(add=[(2, 3)], stream="a", offset=1)
     monkeypatch.undo()

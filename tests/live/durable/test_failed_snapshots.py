@@ -237,7 +237,7 @@ def with_room_for_the_log_alone(folder):
     live.update(add=[(7, 8)])
     live._snapshots.wait()
     told = failed, saved, live.snapshot_failure, live.saved_at, live.log.failure, live.digest()
-    live.let_go()
+    live._let_go()
     return told
 
 
@@ -270,7 +270,7 @@ def check_shards_go_on(folder, monkeypatch):
     for one in (live, twin):
         one.update(add=[(8, 9)])
     assert sorted(folder.rglob("*.snapshot")) != kept
-    live.let_go()
+    live._let_go()
     with cluster.start(folder, on="here") as again:
         assert again.digest() == twin.digest()
 

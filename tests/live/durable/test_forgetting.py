@@ -336,7 +336,7 @@ def test_readers_learn_that_it_left_and_cursors_stay_good(tmp_path):
 def test_who_forgets_again_after_a_crash_has_sinks_told_again(tmp_path):
     live = lived(tmp_path / "x")
     live.forget(NAME)
-    live.let_go()  # before a sink read it
+    live._let_go()  # before a sink read it
     with dygcn.open(tmp_path / "x") as again:
         after = again.feed.cursor
         again.forget(NAME)
@@ -384,7 +384,7 @@ def test_an_interrupted_forget_is_completed_when_the_folder_is_opened(tmp_path, 
     monkeypatch.setattr(owner, name, stop)
     with pytest.raises(KeyboardInterrupt):
         live.forget(NAME)
-    live.let_go()
+    live._let_go()
     monkeypatch.undo()
     with dygcn.open(tmp_path / "x") as again:
         assert NAME not in again
@@ -409,7 +409,7 @@ def test_files_of_the_base_are_replaced_one_by_one(tmp_path, monkeypatch, nth):
     monkeypatch.setattr(redacting.os, "replace", replaced)
     with pytest.raises(KeyboardInterrupt):
         live.forget(NAME)
-    live.let_go()
+    live._let_go()
     monkeypatch.undo()
     with dygcn.open(tmp_path / "x") as again:
         assert again.damage == []
@@ -472,7 +472,7 @@ def test_a_new_person_stays_when_a_forget_is_completed_later(tmp_path, monkeypat
     live.snapshot()
     digest = live.digest()
     if restart:
-        live.let_go()
+        live._let_go()
         live = dygcn.open(tmp_path / "x")
     else:
         live.forget(["nobody"])
@@ -489,7 +489,7 @@ def test_what_was_half_written_when_a_process_died_is_removed(tmp_path):
     live = lived(tmp_path / "x")
     live.save(tmp_path / "x" / "..redacted.abc")
     (tmp_path / "x" / f".{ERASURES_FILE}.7").write_bytes(b"half")
-    live.let_go()
+    live._let_go()
     with dygcn.open(tmp_path / "x") as again:
         again.forget(NAME)
     assert files_with(tmp_path / "x") == []
@@ -499,7 +499,7 @@ def test_what_was_half_written_when_a_process_died_is_removed(tmp_path):
 def test_offsets_that_a_new_folder_took_over_survive_a_crash(tmp_path):
     with dygcn.open(tmp_path / "old", fitted()) as live:
         live.update(add=[("ann", "zed")], stream="clicks", offset=3)
-        dygcn.open(tmp_path / "new", live.refit().embedding, after=live).let_go()
+        dygcn.open(tmp_path / "new", live.refit().embedding, after=live)._let_go()
     with dygcn.open(tmp_path / "new") as new:
         assert new.streams == {"clicks": 3}
         assert new.damage == []
@@ -746,7 +746,7 @@ def interrupted(path, monkeypatch):
     monkeypatch.setattr(EventLog, "redact", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         live.forget(NAME)
-    live.let_go()
+    live._let_go()
     monkeypatch.delattr(EventLog, "redact", raising=False)
     dygcn.open(path / "x").close()
     assert files_with(path / "x") == []
@@ -823,7 +823,7 @@ def test_a_folder_is_that_of_its_graph_whatever_was_forgotten(tmp_path_factory, 
         elif what == "snapshot":
             live.snapshot()
         elif what == "restart":
-            live.let_go()
+            live._let_go()
             live = dygcn.open(folder)
         else:  # everything is sent again
             live.ingest([SourceBatch(read_events(names), "s", at) for at, (what, names) in enumerate(sent)])

@@ -178,8 +178,8 @@ def epochs_are_not_compared(monkeypatch):
 
 def a_restart_tells_nobody(monkeypatch):
     """Moves that a tolerance kept back before a snapshot are not told behind it, either."""
-    whole = LiveEmbedding.announce_beyond
-    monkeypatch.setattr(LiveEmbedding, "announce_beyond", lambda self, to, unsaid=None: whole(self, to))
+    whole = LiveEmbedding._announce_beyond
+    monkeypatch.setattr(LiveEmbedding, "_announce_beyond", lambda self, to, unsaid=None: whole(self, to))
 
 
 def a_restart_forgets_the_tolerance(monkeypatch):
@@ -187,7 +187,7 @@ def a_restart_forgets_the_tolerance(monkeypatch):
 
     def go_on_from(self, standing):
         whole(self, standing)
-        self.live.announce_beyond(0.0)
+        self.live._announce_beyond(0.0)
 
     monkeypatch.setattr(WriteAhead, "_go_on_from", go_on_from)
 
@@ -266,7 +266,7 @@ def live(tmp_path):
     live = begin(tmp_path / "x", keep_log="0B")
     live.update(add=[(n, n + 1) for n in range(20)])
     yield live
-    live.let_go()
+    live._let_go()
 
 
 def replaced(live, backup):
@@ -294,7 +294,7 @@ def test_a_folder_that_was_replaced_by_an_older_copy(live, tmp_path, more):
     reader.catch_up(again)
     assert reader.resets == resets + 1
     assert not set(reader.rows) & set(range(100, 105))
-    again.let_go()
+    again._let_go()
 
 
 def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
@@ -317,7 +317,7 @@ def test_a_reader_inside_of_a_run_of_pages_that_was_replaced(tmp_path):
     assert again.sequence == 4
     reader.catch_up(again)
     assert reader.resets == 2
-    again.let_go()
+    again._let_go()
 
 
 def test_a_place_without_the_position_that_was_shown_would_be_noticed(tmp_path, monkeypatch):
@@ -342,7 +342,7 @@ def test_what_only_snapshots_hold_tells_copies_apart(live, tmp_path, name):
     assert not other.confirms(live.history)
     reader = Reader().catch_up(live)
     reader.catch_up(other)
-    other.let_go()
+    other._let_go()
 
 
 def test_operations_that_leave_no_trace_in_the_chain_would_be_noticed(live, tmp_path, monkeypatch):
@@ -357,7 +357,7 @@ def test_copies_that_did_the_same_are_one_history(live, tmp_path):
         one.update(add=[(3, 30)])
     assert other.history == live.history
     assert other.confirms(live.history)
-    other.let_go()
+    other._let_go()
 
 
 def test_a_new_log_is_a_new_epoch(live, tmp_path):
@@ -416,7 +416,7 @@ def test_an_epoch_survives(live, saved):
         assert live.history == shown
         assert live.confirms(shown)
     assert live.begin_epoch().generation > first.generation
-    live.let_go()
+    live._let_go()
 
 
 def test_an_epoch_of_a_rolled_embedding(tmp_path):
@@ -435,7 +435,7 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
     with pytest.raises(dygcn.errors.FeatureError):
         live.flush()
     assert live.log.failure is None
-    live.let_go()
+    live._let_go()
 
 
 @pytest.mark.parametrize("body", [b"", bytes(15), bytes(17), b"\xff" * 16])
@@ -463,7 +463,7 @@ def test_positions_are_known_as_long_as_they_are_remembered(live, monkeypatch):
     assert all(live.confirms(one) for one in shown if one.sequence in snapshots)
     again = reopened(live)
     assert [again.confirms(one) for one in shown] == [one.sequence >= in_file for one in shown]
-    again.let_go()
+    again._let_go()
 
 
 def test_positions_that_are_pruned_are_remembered(live):
@@ -580,7 +580,7 @@ def keep_back(live, first=1000):
     assert live.error_bound([1])[0] > 0
 
 
-@pytest.mark.parametrize("end", ["let_go", "close"])
+@pytest.mark.parametrize("end", ["_let_go", "close"])
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_restart_keeps_back_what_was_kept_back(hubs, tmp_path, saved, end):
     live = hub(tmp_path / "x")
@@ -601,7 +601,7 @@ def test_a_restart_keeps_back_what_was_kept_back(hubs, tmp_path, saved, end):
     reader.catch_up(again, exact=False)
     again.flush()
     assert {*range(1, 60)} <= {*reader.catch_up(again).reported}
-    again.let_go()
+    again._let_go()
 
 
 def test_a_restart_without_anything_kept_back_is_quiet(hubs, tmp_path):
@@ -614,7 +614,7 @@ def test_a_restart_without_anything_kept_back_is_quiet(hubs, tmp_path):
     for _ in range(2):
         live = reopened(live)
         assert (live.sequence, len(live.feed.since(reader.cursor, 9).rows)) == (live.saved_at, 0)
-    live.let_go()
+    live._let_go()
 
 
 def test_a_flush_in_the_log_is_told_to_those_before_it(hubs, tmp_path):
@@ -629,7 +629,7 @@ def test_a_flush_in_the_log_is_told_to_those_before_it(hubs, tmp_path):
     assert live.sequence == reader.shown.sequence + 1
     reader.catch_up(live)
     assert (reader.resets, sorted(reader.reported)) == (1, sorted(told))
-    live.let_go()
+    live._let_go()
 
 
 def test_closing_publishes_nothing(hubs, tmp_path):
@@ -658,7 +658,7 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
     live = reopened(live)
     assert live.tolerance == tolerance
     assert live.version == live.log.last_batch_id
-    live.let_go()
+    live._let_go()
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None])
@@ -693,7 +693,7 @@ def test_what_was_published_by_halves_fails_the_log(hubs, tmp_path, monkeypatch,
     again = reopened(live)
     assert again.digest() == again.recompute().digest()
     reader.catch_up(again)
-    again.let_go()
+    again._let_go()
 
 
 def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(hubs, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_log_that_is_gone_with_all_that_names_it_is_missed(tmp_path, how):
 
 def test_a_log_that_shards_had_is_missed(tmp_path):
     begin(tmp_path / "x").close()
-    cluster.start(tmp_path / "x", 2, on="here").let_go()
+    cluster.start(tmp_path / "x", 2, on="here")._let_go()
     for path in (tmp_path / "x").glob("log.*"):
         path.unlink()
     with pytest.raises(DamagedLog, match="missing or empty"):

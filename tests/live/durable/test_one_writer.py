@@ -27,7 +27,7 @@ def live(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)], stream="a", offset=0)
     yield live
-    live.let_go()
+    live._let_go()
 
 
 # ---- a fork --------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def leave(live):
         pass
 
 
-@pytest.mark.parametrize("end", [lambda live: live.close(), lambda live: live.let_go(), leave])
+@pytest.mark.parametrize("end", [lambda live: live.close(), lambda live: live._let_go(), leave])
 def test_the_end_in_a_forked_process_is_none(live, end):
     assert in_child(lambda: end(live)) == "None"
     with pytest.raises(FolderInUse):
@@ -114,7 +114,7 @@ def test_shards_are_not_ended_by_a_forked_process(tmp_path):
         ended = []
         live.front.asking.processes.close, close = lambda: ended.append(1), live.front.asking.processes.close
         try:
-            assert in_child(lambda: (live.close(), live.let_go(), ended)) == "(None, None, [])"
+            assert in_child(lambda: (live.close(), live._let_go(), ended)) == "(None, None, [])"
         finally:
             live.front.asking.processes.close = close
         live.update(add=[(2, 3)])
@@ -202,10 +202,10 @@ def test_a_fork_that_keeps_the_lock_would_be_noticed(live, monkeypatch):
 def check_second_writer_stays_out(live):
     (live.folder / "lock").unlink()
     with pytest.raises(FolderInUse):
-        dygcn.open(live.folder).let_go()
+        dygcn.open(live.folder)._let_go()
     live.update(add=[(2, 3)])
     with pytest.raises(FolderInUse):
-        cluster.start(live.folder, 2, on="here").let_go()
+        cluster.start(live.folder, 2, on="here")._let_go()
 
 
 def test_a_lock_file_that_is_removed_lets_nobody_in(live):
@@ -214,17 +214,17 @@ def test_a_lock_file_that_is_removed_lets_nobody_in(live):
 
 def test_a_lock_on_the_file_alone_would_be_noticed(live, monkeypatch):
     """The mutant: the folder itself is not locked."""
-    live.let_go()
+    live._let_go()
     monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
     again = dygcn.open(live.folder)
     with pytest.raises(pytest.fail.Exception):
         check_second_writer_stays_out(again)
-    again.let_go()
+    again._let_go()
 
 
 def test_where_folders_cannot_be_locked_the_first_writer_gives_way(live, monkeypatch):
     """Some file systems lock files alone: then whoever has lost the lock file acknowledges nothing more."""
-    live.let_go()
+    live._let_go()
     monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
     first = dygcn.open(live.folder)
     first.update(add=[(2, 3)])

@@ -189,7 +189,7 @@ def test_saving_over_a_log_would_be_noticed(live, monkeypatch):
     monkeypatch.setattr("dygcn.engine.models.folder._is_ours", lambda path: True)
     with pytest.raises(pytest.fail.Exception):
         test_a_durable_folder_is_not_saved_over(live)
-    live.let_go()
+    live._let_go()
 
 
 def test_a_snapshot_can_be_loaded_and_begun_with(live, tmp_path):

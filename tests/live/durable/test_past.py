@@ -408,7 +408,7 @@ def test_times_never_go_back(mutant, tmp_path, monkeypatch):
         monkeypatch.setattr(times, "clock", lambda moment=now + seconds * 1_000_000: moment)
         live.update(add=[(n, n + 1)])
         logged.append(dygcn.open(tmp_path / "x", as_of=live.sequence).logged)
-    live.let_go()
+    live._let_go()
     assert (logged == sorted(logged)) is (mutant is None)
 
 
@@ -553,7 +553,7 @@ def test_nothing_is_written(tmp_path, left):
     for n in range(6):
         live.update(add=[(n, n + 1)])
     if left != "open":
-        (live.let_go if left == "crashed" else live.close)()
+        (live._let_go if left == "crashed" else live.close)()
     before = contents(live.folder)
     assert at(live, 3).edge_count == 3
     assert contents(live.folder) == before
@@ -690,7 +690,7 @@ def test_a_change_that_is_being_made(live, monkeypatch):
 
 def test_damage_is_named(live):
     live.snapshot()
-    live.let_go()
+    live._let_go()
     file = live.folder / LOG_FILE
     content = file.read_bytes()
     where = content.rindex(b"events")

@@ -336,7 +336,7 @@ def test_a_snapshot_is_of_one_moment(tmp_path):
     for t in range(30):
         live.update([(t % 7, t % 5 + 7, float(t), 1 if t % 3 else -1, 1.0 + t % 4)])
     then, digest = (
-        take_snapshot(live.state, live.version, LogPosition(30, 30, "", {}, "", 0.0), live.feed.image),
+        take_snapshot(live._state, live.version, LogPosition(30, 30, "", {}, "", 0.0), live.feed.image),
         live.digest(),
     )
     for t in range(30, 80):
@@ -506,7 +506,7 @@ def watch(monkeypatch, reported):
         monkeypatch.setattr(owner, name, call)
 
     around(EventLog, "append")
-    around(dygcn.LiveEmbedding, "apply")
+    around(dygcn.LiveEmbedding, "_apply")
     around(SnapshotWriter, "_write")
     around(SnapshotWriter, "_tidy")
 
@@ -631,7 +631,7 @@ def test_a_cut_of_which_nobody_knows_is_tried(tmp_path, monkeypatch, applied):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     nothing_is_found_before(monkeypatch)
-    monkeypatch.setattr(dygcn.LiveEmbedding, "apply", die)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_apply", die)
     with pytest.raises(Died):
         live.update([(3, 4, 0, 1, 1.0 if applied else TOO_HEAVY)], stream="a", offset=1)
     monkeypatch.undo()

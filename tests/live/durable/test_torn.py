@@ -37,7 +37,7 @@ def lengths(owner, names):
 @pytest.mark.parametrize("nth", range(1, 6))
 def test_arrays_of_one_length_grow_all_or_none(monkeypatch, nth):
     live, calls = fresh(), []
-    before, graph = live.digest(), live.state.graph
+    before, graph = live.digest(), live._state.graph
 
     def grown(array, size):
         calls.append(size)
@@ -120,7 +120,7 @@ def test_reads_of_a_durable_embedding_refuse_after_a_failed_write(tmp_path, monk
     with pytest.raises(MemoryError):
         live.update(add=[(i, i + 10_000) for i in range(3000)])
     monkeypatch.undo()
-    for use in (lambda: live.vector(5), lambda: live.vectors_of(np.array([2], np.int32)), live.digest):
+    for use in (lambda: live.vector(5), lambda: live._vectors_of(np.array([2], np.int32)), live.digest):
         with pytest.raises(TornState):
             use()
     with pytest.raises(WriteFailed):
@@ -163,7 +163,7 @@ def test_a_sequence_is_shown_once_its_events_can_be_read(tmp_path, monkeypatch):
 
 def test_a_second_thread_is_refused():
     live, found = fresh(), []
-    live.guard.lock.acquire()
+    live._guard.lock.acquire()
 
     def use():
         for call in (lambda: live.update(add=[(1, 9)]), lambda: live[1], live.digest):
@@ -175,7 +175,7 @@ def test_a_second_thread_is_refused():
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
-    live.guard.lock.release()
+    live._guard.lock.release()
     assert len(found) == 3
     assert "another thread" in found[0]
     live.update(add=[(1, 9)])
@@ -360,7 +360,7 @@ def test_a_part_with_a_date_of_its_own_can_be_replayed(tmp_path):
     before = live.digest()
     with pytest.raises(EventError):
         live.ingest([SourceBatch(read_events([(1, 3)]), now=True)])
-    live.let_go()
+    live._let_go()
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == before
 

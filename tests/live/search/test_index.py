@@ -54,9 +54,9 @@ def nearest(index, query, k, leave_out=-1):
 
 def brute(live, query, k, leave_out=-1):
     """Return (node, cosine) of the nearest, by sorting everything, on vectors that nothing was kept of."""
-    nodes = live.state.graph.nodes()  # by id, so equal ones stay in this order
+    nodes = live._state.graph.nodes()  # by id, so equal ones stay in this order
     nodes = nodes[nodes != leave_out]
-    vectors = live.vectors_of(nodes)
+    vectors = live._vectors_of(nodes)
     scores = cosines(vectors, norms(vectors), query).tolist()
     return sorted(zip(nodes.tolist(), scores, strict=True), key=lambda answer: -answer[1])[:k]
 
@@ -93,7 +93,7 @@ class Moving(RuleBasedStateMachine):
         super().__init__()
         self.live = fresh(self.dim, self.width, self.kind, self.features)
         self.index = NearestIndex(
-            self.live.cached(), exact_up_to=self.exact_up_to, probes=self.probes, seed=1
+            self.live._cached(), exact_up_to=self.exact_up_to, probes=self.probes, seed=1
         )
         self.random = np.random.default_rng(0)
 
@@ -131,7 +131,7 @@ class Moving(RuleBasedStateMachine):
     def refresh(self, limit):
         before = self.index.status().pending
         # Nobody waits who left, and nobody is there twice or has left: `top_k` would hide it.
-        assert self.live.state.graph.present(self.index._upkeep.dirty).all()
+        assert self.live._state.graph.present(self.index._upkeep.dirty).all()
         rest = self.index.refresh(limit)
         if rest == 0:
             assert len(self.index._upkeep.backend) == len(self.live)
@@ -142,9 +142,9 @@ class Moving(RuleBasedStateMachine):
     @precondition(lambda self: len(self.live))
     @rule(at=st.integers(0, 10**6), k=st.integers(1, 40))
     def ask_of_a_node(self, at, k):
-        nodes = self.live.state.graph.nodes()
+        nodes = self.live._state.graph.nodes()
         node = nodes[at % len(nodes)]
-        self.compare(self.live.vectors_of(nodes)[at % len(nodes)], k, int(node))
+        self.compare(self.live._vectors_of(nodes)[at % len(nodes)], k, int(node))
 
     @rule(k=st.integers(1, 6), zero=st.booleans())
     def ask(self, k, zero):
@@ -215,16 +215,16 @@ def test_answers_are_those_of_looking_at_everything(machine):
 
 def test_few_that_wait_are_looked_at_beside_the_lists():
     live = grouped(500, 10)
-    index = NearestIndex(live.cached(), exact_up_to=100, probes=ALL)
+    index = NearestIndex(live._cached(), exact_up_to=100, probes=ALL)
     index.refresh()
     live.update(add=[(0, 7)])
     before = index.status()
     assert 2 <= before.pending < 256
-    for node in live.state.graph.nodes()[:20].tolist():
-        query = live.vectors_of(np.array([node], np.int32))[0]
+    for node in live._state.graph.nodes()[:20].tolist():
+        query = live._vectors_of(np.array([node], np.int32))[0]
         assert nearest(index, query, 12, node) == brute(live, query, 12, node)
     assert index.status().pending == before.pending
-    live.cached().changes.append(live.state.graph.nodes()[:400], live.version)
+    live._cached().changes.append(live._state.graph.nodes()[:400], live.version)
     nearest(index, query, 3)
     assert index.status().pending == 0  # too many to be looked at one by one
 
@@ -376,7 +376,7 @@ def test_the_top_k_is_that_of_sorting_everything():
             candidates = random.integers(0, 100, random.integers(0, 80)).astype(np.int32)
             query = random.standard_normal(live.model.dim).astype(np.float32)
             k = int(random.integers(1, 40))
-            nodes, scores = nearest_module.top_k(live.cached(), candidates, query, k)
+            nodes, scores = nearest_module.top_k(live._cached(), candidates, query, k)
             true = [answer for answer in brute(live, query, 100) if answer[0] in candidates]
             assert list(zip(nodes.tolist(), scores.tolist(), strict=True)) == true[:k]
 
@@ -421,15 +421,15 @@ def test_the_index_follows_a_fitted_embedding():
     events = [(f"p{a}", f"p{b}") for a, b in random.integers(0, 300, (900, 2)).tolist()]
     live = dygcn.fit(events, dim=12, recipe=Recipe(rounds=10))
     for options in ({}, {"exact_up_to": 50, "probes": ALL}):
-        index = NearestIndex(live.cached(), **options)
+        index = NearestIndex(live._cached(), **options)
         for step in range(6):
             new = [(f"p{a}", f"q{step}{b}") for a, b in random.integers(0, 300, (20, 2)).tolist()]
             live.update(add=new, remove=events[step * 30 : step * 30 + 30])
             live.remove_nodes(live.ids()[step::40])
             for name in live.ids()[::50].tolist():
-                node = live.state.graph.find_one(name)
+                node = live._state.graph.find_one(name)
                 found = nearest(index, live[name], 7, node)
-                names = live.names(np.array([answer for answer, _ in found], np.int32))
+                names = live._names(np.array([answer for answer, _ in found], np.int32))
                 result = dygcn.engine.events.python_ids(names).tolist()
                 assert list(zip(result, [score for _, score in found], strict=True)) == live.nearest(name, 7)
         assert index.status().kind == ("ivf" if options else "exact")
@@ -437,7 +437,7 @@ def test_the_index_follows_a_fitted_embedding():
 
 def test_the_kind_follows_the_number_of_nodes():
     live = fresh()
-    index = NearestIndex(live.cached(), exact_up_to=100)
+    index = NearestIndex(live._cached(), exact_up_to=100)
     query = np.ones(4, np.float32)
     assert nearest(index, query, 5) == []
     assert index.measure() == 1.0
@@ -471,7 +471,7 @@ def test_the_kind_follows_the_number_of_nodes():
 def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     live = grouped(300, 10)
-    index = NearestIndex(live.cached(), exact_up_to=100)
+    index = NearestIndex(live._cached(), exact_up_to=100)
     query = live[5]
     assert nearest(index, query, 9) == brute(live, query, 9)
     status = index.status()
@@ -479,7 +479,7 @@ def test_without_faiss_the_index_stays_exact_and_says_what_to_install(monkeypatc
     assert status.hint == (
         'every search looks at all vectors: faiss is not installed. Run: pip install "dygcn[ann]"'
     )
-    small = NearestIndex(live.cached())
+    small = NearestIndex(live._cached())
     small.refresh()
     assert small.status().hint == ""
 
@@ -488,7 +488,7 @@ def test_equal_calls_give_equal_answers():
     tables = []
     for _ in range(2):
         live = grouped(2000, 40)
-        index = NearestIndex(live.cached(), exact_up_to=500, seed=5)
+        index = NearestIndex(live._cached(), exact_up_to=500, seed=5)
         live.update(add=[(0, 1), (5, 2)])
         index.refresh()
         live.remove_nodes(range(0, 2000, 7))
@@ -501,10 +501,10 @@ def test_equal_calls_give_equal_answers():
 def test_a_copy_goes_its_own_way():
     live = grouped(400, 10)
     for options in ({}, {"exact_up_to": 100, "probes": ALL}):
-        index = NearestIndex(live.cached(), **options)
+        index = NearestIndex(live._cached(), **options)
         index.refresh()
         there, other = copy.deepcopy((live, index))
-        assert other._state is there.state
+        assert other._state is there._state
         there.remove_nodes(range(50))
         query = live[200]
         assert nearest(other, query, 9) == brute(there, query, 9)
@@ -517,7 +517,7 @@ def test_faiss_threads_are_given_back():
     try:
         faiss.omp_set_num_threads(2)
         live = grouped(400, 10)
-        index = NearestIndex(live.cached(), exact_up_to=100, threads=1)
+        index = NearestIndex(live._cached(), exact_up_to=100, threads=1)
         nearest(index, live[3], 4)
         assert index.status().kind == "ivf"
         assert faiss.omp_get_max_threads() == 2
@@ -527,13 +527,13 @@ def test_faiss_threads_are_given_back():
 
 def test_a_cache_may_be_shared():
     live = grouped(300, 10)
-    cache = live.cached()
+    cache = live._cached()
     index = NearestIndex(cache)
     index.refresh()
     assert (cache._read_at[:300] >= 0).all()
     live.update(add=[(0, 1), (0, 3)])
     query = live[0]
-    assert (cache.one(live.state.graph.find_one(0)) == query).all()
+    assert (cache.one(live._state.graph.find_one(0)) == query).all()
     assert nearest(index, query, 5) == brute(live, query, 5)
 
 
@@ -542,8 +542,8 @@ def test_what_was_wrong_is_said():
     live.update(add=[(1, 2)])
     for option, value in (("exact_up_to", -1), ("probes", 0), ("threads", 0), ("probes", 1.5)):
         with pytest.raises(OptionError, match=rf"{option} is .*; allowed is a whole number"):
-            NearestIndex(live.cached(), **{option: value})
-    index = NearestIndex(live.cached())
+            NearestIndex(live._cached(), **{option: value})
+    index = NearestIndex(live._cached())
     for k in (0, -1, 2.0, True):
         with pytest.raises(OptionError, match="k is"):
             index.candidates(np.ones(4, np.float32), k)
@@ -560,7 +560,7 @@ def test_what_was_wrong_is_said():
 def test_the_status_can_be_sent():
     live = fresh()
     live.update(add=[(1, 2)])
-    status = NearestIndex(live.cached()).status()
+    status = NearestIndex(live._cached()).status()
     assert status.pending == 2
     assert msgspec.json.decode(msgspec.json.encode(status), type=IndexStatus) == status
 
@@ -572,16 +572,16 @@ def late_index(nodes=400, exact_up_to=50, seed=0):
     random = np.random.default_rng(seed)
     live = dygcn.fit([tuple(pair) for pair in random.integers(0, nodes, (4 * nodes, 2)).tolist()], dim=8)
     guard = threading.RLock()
-    return live, NearestIndex(live.cached(), exact_up_to=exact_up_to, guard=guard), random, guard
+    return live, NearestIndex(live._cached(), exact_up_to=exact_up_to, guard=guard), random, guard
 
 
 def check_scores(live, query, found, leave_out):
     """Every answer is in the graph, once, with the cosine that it has now, best first."""
     nodes = np.array([node for node, _ in found], np.int32)
-    assert live.state.graph.present(nodes).all()
+    assert live._state.graph.present(nodes).all()
     assert len(np.unique(nodes)) == len(nodes)
     assert leave_out not in nodes
-    vectors = live.vectors_of(nodes)
+    vectors = live._vectors_of(nodes)
     assert np.allclose(cosines(vectors, norms(vectors), query), [score for _, score in found])
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
 
@@ -594,8 +594,8 @@ def test_a_late_index_answers_with_what_is_true_now(exact_up_to):
     for _ in range(30):
         pairs = [tuple(pair) for pair in random.integers(0, 450, (40, 2)).tolist()]
         live.update(add=pairs[:25], remove=pairs[25:])
-        node = int(random.choice(live.state.graph.nodes()))
-        query = live.vectors_of(np.array([node], np.int32))[0]
+        node = int(random.choice(live._state.graph.nodes()))
+        query = live._vectors_of(np.array([node], np.int32))[0]
         check_scores(live, query, nearest(index, query, 10, node), node)
     while index.refresh(100):
         pass
@@ -618,8 +618,8 @@ def test_a_late_index_and_a_thread_that_writes():
     try:
         for _ in range(150):
             with guard:
-                node = int(random.choice(live.state.graph.nodes()))
-                query = live.vectors_of(np.array([node], np.int32))[0]
+                node = int(random.choice(live._state.graph.nodes()))
+                query = live._vectors_of(np.array([node], np.int32))[0]
             index.refresh(50)
             found = nearest(index, query, 5, node)
             assert len({number for number, _ in found}) == len(found)
@@ -628,7 +628,7 @@ def test_a_late_index_and_a_thread_that_writes():
         writer.join()
     while index.refresh():
         pass
-    query = live.vectors_of(live.state.graph.nodes()[:1])[0]
+    query = live._vectors_of(live._state.graph.nodes()[:1])[0]
     check_scores(live, query, nearest(index, query, 10), -1)
     assert index.status().pending == 0
     assert index.measure(50) > 0.9
@@ -655,7 +655,7 @@ class BusyGuard:
 def test_nodes_that_come_while_the_index_is_built(exact_up_to):
     guard = BusyGuard()
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    index = NearestIndex(live.cached(), exact_up_to=exact_up_to, guard=guard)
+    index = NearestIndex(live._cached(), exact_up_to=exact_up_to, guard=guard)
     guard.live = live
     index.refresh()
     guard.live = None
@@ -687,7 +687,7 @@ def test_faiss_is_loaded_while_others_may_write(monkeypatch):
     whole = index_module.load_faiss
     monkeypatch.setattr(index_module, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    index = NearestIndex(live.cached(), exact_up_to=50, guard=guard)
+    index = NearestIndex(live._cached(), exact_up_to=50, guard=guard)
     index.refresh()
     assert held == [0]
 
@@ -696,9 +696,9 @@ def test_faiss_is_loaded_early_only_where_it_is_needed(monkeypatch):
     loaded = []
     monkeypatch.setattr(index_module, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    NearestIndex(live.cached()).load()
+    NearestIndex(live._cached()).load()
     assert loaded == []
-    index = NearestIndex(live.cached(), exact_up_to=50)
+    index = NearestIndex(live._cached(), exact_up_to=50)
     index.load()
     index.load()
     index.refresh()
@@ -711,12 +711,12 @@ def test_whoever_waits_gets_the_lock_while_the_index_is_built(monkeypatch):
     guard = Watched()
     monkeypatch.setattr(upkeep.time, "sleep", lambda pause: pauses.append((guard.depth, pause)))
     live = dygcn.fit([(i, i + 1) for i in range(2_000)], dim=8)
-    blocks = list(Upkeep(live.cached(), guard).everyone())
+    blocks = list(Upkeep(live._cached(), guard).everyone())
     assert len(blocks) == 4
     assert [depth for depth, _ in pauses] == [0] * 4
     assert pauses[0] == (0, 0.0)
     assert all(pause > 0 for _, pause in pauses[1:])
-    list(Upkeep(live.cached()).everyone())
+    list(Upkeep(live._cached()).everyone())
     assert len(pauses) == 4  # nobody waits for a lock that is not there
 
 
@@ -745,7 +745,7 @@ def test_a_late_index_that_ranks_by_old_vectors_would_be_noticed(monkeypatch):
 def beside(monkeypatch, step):
     """An index whose lists are filled by another thread, which waits after a step until it may go on."""
     live = dygcn.fit([(i, (i * 7 + 1) % 700) for i in range(700)], dim=8)
-    index = NearestIndex(live.cached(), exact_up_to=50, guard=threading.RLock())
+    index = NearestIndex(live._cached(), exact_up_to=50, guard=threading.RLock())
     begun, may_go_on, ended = threading.Event(), threading.Event(), []
     whole = getattr(InvertedLists, step)
 
@@ -775,9 +775,9 @@ def test_questions_are_answered_while_the_index_is_built(monkeypatch, step):
     live.update(add=[(3, 9_000), (4, 5)], remove=[(6, 43)])
     for node in (3, 5, 600, 9_000):
         query = live[node]
-        found, _ = top_k(live.cached(), index.candidates(query, 10), query, 10)
-        everyone = live.state.graph.nodes()
-        assert found.tolist() == top_k(live.cached(), everyone, query, 10)[0].tolist()
+        found, _ = top_k(live._cached(), index.candidates(query, 10), query, 10)
+        everyone = live._state.graph.nodes()
+        assert found.tolist() == top_k(live._cached(), everyone, query, 10)[0].tolist()
     assert index.status().kind == "exact"
     may_go_on.set()
     thread.join()
@@ -811,7 +811,7 @@ def test_a_build_under_the_lock_would_be_noticed(monkeypatch):
 
 def test_too_many_vectors_to_read_are_refused(monkeypatch):
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
-    index = NearestIndex(live.cached(), exact_up_to=50, guard=threading.RLock())
+    index = NearestIndex(live._cached(), exact_up_to=50, guard=threading.RLock())
     monkeypatch.setattr(all_vectors, "MOST_UNREAD", 100)
     with pytest.raises(IndexNotReady, match="200 vectors are still to be read"):
         index.candidates(live[3], 5)

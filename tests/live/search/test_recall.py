@@ -27,15 +27,15 @@ def units_of(vectors):
 
 def true_recall(live, index, askers):
     """Recall at 10, without a line of what is tested."""
-    nodes = live.state.graph.nodes()
-    units = units_of(live.vectors_of(nodes))
-    place = np.full(live.state.graph.ids.high, -1)
+    nodes = live._state.graph.nodes()
+    units = units_of(live._vectors_of(nodes))
+    place = np.full(live._state.graph.ids.high, -1)
     place[nodes] = np.arange(len(nodes))
     shares = []
     for asker, scores in zip(askers.tolist(), units[place[askers]] @ units.T, strict=True):
         scores[place[asker]] = -np.inf
         bar = np.partition(scores, -10)[-10:].min()
-        query = live.vectors_of(np.array([asker], np.int32))[0]
+        query = live._vectors_of(np.array([asker], np.int32))[0]
         found = {node for node, _ in nearest(index, query, 10, asker)}
         assert asker not in found
         shares.append(sum(scores[place[node]] >= bar - 1e-5 for node in found) / 10)
@@ -45,7 +45,7 @@ def true_recall(live, index, askers):
 def weak(nodes=3000, **options):
     """An index that looks at too few lists, over vectors that lie in no groups."""
     live = grouped(nodes, 3, inside=0.0, dim=24, width=48)
-    index = NearestIndex(live.cached(), exact_up_to=100, **options)
+    index = NearestIndex(live._cached(), exact_up_to=100, **options)
     index.refresh()
     return live, index
 
@@ -56,11 +56,11 @@ def weak(nodes=3000, **options):
 def test_what_is_measured_is_the_share_of_the_true_neighbours():
     live, index = weak(probes=2)
     measured = index.measure(30)
-    askers = live.state.graph.some_nodes(1, 30)  # the first measurement, seed 0
+    askers = live._state.graph.some_nodes(1, 30)  # the first measurement, seed 0
     assert measured == pytest.approx(true_recall(live, index, askers), abs=1e-9)
     assert 0.05 < measured < 0.9
     assert (index.status().recall, index.status().measured_on) == (measured, 30)
-    whole = NearestIndex(live.cached(), exact_up_to=10**6)
+    whole = NearestIndex(live._cached(), exact_up_to=10**6)
     assert whole.measure(30) == 1.0 == true_recall(live, whole, askers)
 
 
@@ -174,7 +174,7 @@ def test_probes_are_chosen_for_the_recall():
     assert 1 < status.probes <= status.lists
     assert index.measure(100) >= 0.95
     easy = grouped(3000, 60)
-    small = NearestIndex(easy.cached(), exact_up_to=100)
+    small = NearestIndex(easy._cached(), exact_up_to=100)
     assert small.measure(100) >= 0.95
     assert small.status().probes < status.probes
 
@@ -219,26 +219,26 @@ def test_vectors_whose_move_was_not_recorded_are_noticed_and_read_again():
     """A move that is missing in the record is a bug of the caller; measuring is what shows it."""
     for options in ({}, {"exact_up_to": 100}):
         live = grouped(600, 12)
-        unaware = VectorCache(live.state, ChangeRecord(live.state.graph.ids.high))
+        unaware = VectorCache(live._state, ChangeRecord(live._state.graph.ids.high))
         index = NearestIndex(unaware, **options)
         index.refresh()
         live.update(remove=communities(600, 12, inside=0.9), add=communities(600, 40, seed=9))
-        assert true_recall(live, index, live.state.graph.some_nodes(5, 40)) < 0.9
+        assert true_recall(live, index, live._state.graph.some_nodes(5, 40)) < 0.9
         index.measure(40)
         assert index.status().rebuilds == 1
-        assert true_recall(live, index, live.state.graph.some_nodes(5, 40)) >= 0.95
+        assert true_recall(live, index, live._state.graph.some_nodes(5, 40)) >= 0.95
 
 
 def test_a_fifth_of_all_vectors_replaced_is_a_reason_to_measure():
     live = grouped(1000, 20)
-    index = NearestIndex(live.cached(), exact_up_to=100)
+    index = NearestIndex(live._cached(), exact_up_to=100)
     index.refresh()
     assert index.status().recall is None
-    nodes = live.state.graph.nodes()
-    live.cached().changes.append(nodes[:150], live.version)
+    nodes = live._state.graph.nodes()
+    live._cached().changes.append(nodes[:150], live.version)
     index.refresh()
     assert index.status().recall is None
-    live.cached().changes.append(nodes[:100], live.version)
+    live._cached().changes.append(nodes[:100], live.version)
     index.refresh()
     assert index.status().recall >= 0.95
     assert index.status().measured_on == 50
@@ -289,9 +289,9 @@ class Town:
 
 def follow(town, steps, share, askers=60):
     """Replace vectors in steps, and measure after each; return a row for each."""
-    index = NearestIndex(town.live.cached())
+    index = NearestIndex(town.live._cached())
     index.refresh()
-    graph = town.live.state.graph
+    graph = town.live._state.graph
     rows, moved = [], np.zeros(0, np.int32)
     for step in range(steps + 1):
         if step:
@@ -337,13 +337,13 @@ def test_recall_stays_on_a_real_graph(data):
     events = load("facebook-wall-growth", data).events()
     cut = len(events["src"]) * 4 // 5
     live = dygcn.fit({name: column[:cut] for name, column in events.items()}, dim=128)
-    index = NearestIndex(live.cached())
+    index = NearestIndex(live._cached())
     rows, moved = [], np.zeros(0, np.int32)
     for step, at in enumerate(range(cut, len(events["src"]), 4000)):
         change = live.update({name: column[at : at + 4000] for name, column in events.items()})
         index.refresh()
         moved = np.union1d(moved, change.nodes)
-        recall = true_recall(live, index, live.state.graph.some_nodes(at, 60))
+        recall = true_recall(live, index, live._state.graph.some_nodes(at, 60))
         status = index.status()
         shares = len(change) / len(live), len(moved) / len(live), recall
         rows.append((step, *shares, status.probes, status.lists, status.rebuilds))

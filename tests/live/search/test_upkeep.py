@@ -30,7 +30,7 @@ def test_cosines_in_float32_are_as_near_as_is_said(dim):
 
 def test_a_node_that_moved_costs_nothing_until_it_is_asked(monkeypatch):
     live = grouped(300, 10)
-    index = NearestIndex(live.cached())
+    index = NearestIndex(live._cached())
     index.refresh()
     reads = []
     whole = VectorCache._read
@@ -47,7 +47,7 @@ def test_a_node_that_moved_costs_nothing_until_it_is_asked(monkeypatch):
 def test_those_wait_first_that_moved_first():
     live = fresh()
     live.update(add=[(1, 2), (5, 6)])
-    kept = Upkeep(live.cached())
+    kept = Upkeep(live._cached())
     kept.poll()
     assert kept.dirty.tolist() == [0, 1, 2, 3]  # a graph that was there before the index was made
     assert (kept.put(3), kept.dirty.tolist(), len(kept.backend)) == (3, [3], 3)

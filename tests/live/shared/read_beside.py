@@ -59,7 +59,7 @@ def read_beside(
     ids = [f"node {i}" for i in range(nodes)] if kind == "string" else list(range(0, 3 * nodes, 3))
     random = np.random.default_rng(seed)
     live = dygcn.fit([(ids[i], ids[(i + 1) % nodes]) for i in range(nodes)], dim=8, seed=seed)
-    rows = SharedRows(live.state, lambda: live.version)
+    rows = SharedRows(live._state, lambda: live.version)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     reader = context.Process(

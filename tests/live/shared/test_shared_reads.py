@@ -16,7 +16,7 @@ from dygcn.live.shared.reading import _Pulled, _View
 from dygcn.live.shared.sharing import can_share
 
 LIVE = dygcn.fit([(1, 2), (2, 3)], dim=4)
-pytestmark = pytest.mark.skipif(not can_share(LIVE.state), reason="needs Linux and compiled loops")
+pytestmark = pytest.mark.skipif(not can_share(LIVE._state), reason="needs Linux and compiled loops")
 
 
 @pytest.mark.parametrize(("kind", "heavy"), [("int64", "2"), ("int64", "inf"), ("string", "4")])
@@ -93,7 +93,7 @@ def test_a_seeded_bug_is_noticed(bug, monkeypatch):
 
 
 def pair(live):
-    rows = SharedRows(live.state, lambda: live.version)
+    rows = SharedRows(live._state, lambda: live.version)
     return rows, RowReader(rows.handle())
 
 
@@ -200,7 +200,7 @@ def test_one_reader_may_be_used_by_several_threads(monkeypatch):
 def test_threads_that_share_what_they_copied_would_be_noticed(monkeypatch):
     live = many_who_pull(monkeypatch)
     shared = type("Shared", (), dict(vars(RowReader)))
-    rows = SharedRows(live.state, lambda: live.version)
+    rows = SharedRows(live._state, lambda: live.version)
     assert any(read_by_threads(shared(rows.handle()), live) for _ in range(10))
     rows.close()
 
@@ -217,7 +217,7 @@ def read_while_arrays_of_nodes_are_replaced(heavy, monkeypatch, tmp_path):
     ids, wrong = live.ids().tolist(), []
     before, version = live.vectors().copy(), live.version
     assert all((reader.vector(one)[1] == vector).all() for one, vector in zip(ids, before, strict=True))
-    publish = live.state.transaction.after
+    publish = live._state.transaction.after
 
     def look_first():
         for one, vector in zip(ids, before, strict=True):
@@ -225,7 +225,7 @@ def read_while_arrays_of_nodes_are_replaced(heavy, monkeypatch, tmp_path):
             wrong.append(found is not None and (found[0] != version or (found[1] != vector).any()))
         publish()
 
-    live.state.transaction.after = look_first
+    live._state.transaction.after = look_first
     weight = [1.0, 300.0, 1.0]
     live.update({"src": [5_000, 0, 0], "dst": [2, 3, 4], "op": [1, 1, -1], "weight": weight})
     assert len(wrong) == 60
@@ -288,17 +288,17 @@ def test_what_a_reader_does_not_know_it_leaves_to_the_writer():
 
 def test_models_with_stored_features_and_rules_of_the_paper_are_not_shared():
     given = dygcn.fit([(1, 2), (2, 3)], dim=4, features=([1, 2, 3], np.eye(3, 4, dtype=np.float32)))
-    assert not can_share(given.state)
+    assert not can_share(given._state)
     with pytest.warns(TrainingWarning):
         rolling = dygcn.fit([(1, 2), (2, 3)], dim=2, rule="rolling")
-    assert not can_share(rolling.state)
-    assert can_share(LIVE.state) == sys.platform.startswith("linux")
+    assert not can_share(rolling._state)
+    assert can_share(LIVE._state) == sys.platform.startswith("linux")
 
 
 def returned(folder):
     """Return how readers and the writer see an id that was forgotten and came back."""
     with dygcn.open(folder, dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=4)) as live:
-        rows = SharedRows(live.state, lambda: live.sequence)
+        rows = SharedRows(live._state, lambda: live.sequence)
         reader = RowReader(rows.handle())
         live.forget("dan")
         assert reader.vector("dan") is None

@@ -161,7 +161,7 @@ def test_not_ready_with_a_torn_state(serve, monkeypatch):
     served = serve()
     until(lambda: served.get("/readyz").status_code == 200)
     with monkeypatch.context() as patched:
-        patched.setattr(type(served.service.live.state), "torn", True)
+        patched.setattr(type(served.service.live._state), "torn", True)
         assert "restart" in is_problem(served.get("/readyz"), 503, "not-ready")
 
 
@@ -171,7 +171,7 @@ def test_ready_while_an_update_is_made(serve):
     begun, end = threading.Event(), threading.Event()
 
     def write():
-        with served.service.live.lock, served.service.live.state.changing:
+        with served.service.live.lock, served.service.live._state.changing:
             begun.set()
             assert end.wait(20)
 
@@ -179,7 +179,7 @@ def test_ready_while_an_update_is_made(serve):
     writer.start()
     assert begun.wait(20)
     try:
-        assert served.service.live.state.torn
+        assert served.service.live._state.torn
         assert served.get("/readyz").status_code == 200
     finally:
         end.set()

@@ -23,7 +23,7 @@ class Held:
     """A live embedding whose writer can be held up, and which remembers its transactions."""
 
     def __init__(self, live):
-        self.live, self.lock, self.state = live, live.lock, live.state
+        self.live, self.lock, self._state = live, live.lock, live._state
         self.go, self.entered = threading.Event(), threading.Event()
         self.go.set()
         self.cuts = []

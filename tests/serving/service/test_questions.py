@@ -447,7 +447,7 @@ def test_a_trial_beside_the_writer_would_be_noticed(serve, folder, tmp_path, mon
     def applied(self, wanted, answer):
         batch = self._batch_of(wanted)
         if batch is not None:
-            self._live._live.state.apply(batch)
+            self._live._live._state.apply(batch)
         answer(None)
 
     monkeypatch.setattr(Questions, "submit_trial", applied)

@@ -89,7 +89,7 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
     write(service, *hub)
     held, wrong = service.live.lock, []
     service.live.lock = Open()
-    apply = service.live._live.apply
+    apply = service.live._live._apply
 
     def in_two_halves(batch, now):
         middle = len(batch) // 2
@@ -97,7 +97,7 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
         wrong.append(len(service.vectors([20_000 + i for i in range(300)])[1]))
         return apply(rows_of(batch, np.arange(middle, len(batch))), now)
 
-    monkeypatch.setattr(service.live._live, "apply", in_two_halves)
+    monkeypatch.setattr(service.live._live, "_apply", in_two_halves)
     write(service, remove=hub)
     service.live.lock = held
     assert wrong == [150]  # which the test above would have seen
@@ -221,7 +221,7 @@ def test_moving_nodes_do_not_pile_up(start):
     hub = [(50_000, 60_000 + i) for i in range(300)]
     for number in range(20):
         write(service, *hub, (50_000, 70_000 + number))
-    assert len(service.live._live.changes().behind(0).nodes) <= service.live.state.graph.ids.high
+    assert len(service.live._live._change_record().behind(0).nodes) <= service.live._state.graph.ids.high
     service.start()
     until(lambda: service.status().nearest["pending"] == 0)
     found = service.nearest_to(50_000, 400).nodes

@@ -136,7 +136,7 @@ def _measure_graph(
     live = live_of(events, width, dim, orders, seed)
     nodes, edges = len(live), live.edge_count
     sizes = sorted(sizes) or batch_sizes(edges)
-    traffic = Traffic(live.state.graph, events, seed)
+    traffic = Traffic(live._state.graph, events, seed)
     batches = []
     for done, size in enumerate(sizes):
         notify(done, len(sizes) + 3, f"batches of {size:,}")
@@ -183,7 +183,7 @@ def _time_batches(live: LiveEmbedding, traffic: Traffic, size: int, rounds: int)
 
 def _edges(live: LiveEmbedding) -> Int64:
     """Return every edge once, (m, 2), by numbers of nodes."""
-    a, b, _ = live.state.graph.edges()
+    a, b, _ = live._state.graph.edges()
     return np.stack((np.minimum(a, b), np.maximum(a, b)), axis=1).astype(np.int64)
 
 

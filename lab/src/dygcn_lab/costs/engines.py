@@ -33,10 +33,10 @@ rows = []
 for name in sys.argv[1:]:
     events = graphs.graph_events(name, 0)
     for features, live in (("hashed", updates.live_of(events)), ("walks", kinds.walks_of(events))):
-        nodes, taken = np.random.default_rng(1).choice(live.state.graph.nodes(), 10_000), []
+        nodes, taken = np.random.default_rng(1).choice(live._state.graph.nodes(), 10_000), []
         for _ in range(15):
             begun = time.perf_counter()
-            live.vectors_of(nodes)
+            live._vectors_of(nodes)
             taken.append(1e6 * (time.perf_counter() - begun) / len(nodes))
         about = {"graph": name, "features": features, "width": live.model.width, "dim": live.model.dim}
         rows.append({**about, "vectors": len(nodes), "us": statistics.median(taken)})

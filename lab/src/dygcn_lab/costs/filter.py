@@ -78,7 +78,7 @@ def _by_turns(
 
 def _reads(live: LiveEmbedding, columns: dict[str, Any], cut: int) -> dict[str, Any]:
     """Ask for those who have just had an event, and for others beside no event at all."""
-    filter_ = live.state.filter
+    filter_ = live._state.filter
     assert filter_ is not None
     random = np.random.default_rng(1)
     quiet, after, rows = [], [], []
@@ -112,7 +112,7 @@ def _quantiles(values: list[float] | list[int]) -> dict[str, float]:
 
 
 def _sizes(live: LiveEmbedding) -> dict[str, Any]:
-    filter_ = live.state.filter
+    filter_ = live._state.filter
     assert filter_ is not None
     asking, answering = filter_._high
     width = filter_.width

@@ -89,7 +89,7 @@ def messages() -> dict[str, float]:
 
 def moved() -> dict[str, float]:
     """Return what an id that moved takes on its way to the front, and there."""
-    front = divide(fit([(0, 1), (1, 2)], dim=8, progress=False).state, 1)
+    front = divide(fit([(0, 1), (1, 2)], dim=8, progress=False)._state, 1)
     ids, orders = id_column(np.arange(_MOVED)), np.ones(_MOVED, np.int8)
     none = id_column(np.empty(0, np.int64))
     body = pack(BatchOutcome(1, True, ids, orders, 0, none, 0, 0, 0, 0))
@@ -135,13 +135,13 @@ def default_model() -> dict[str, Any]:
 
 def _table_bytes(live: LiveEmbedding) -> float:
     features: Any = live.model.new_features()
-    arrays = features.unit_table(live.state.graph.ids).arrays
+    arrays = features.unit_table(live._state.graph.ids).arrays
     return float(sum(one.nbytes for one in arrays) / len(features.table.rows))
 
 
 def _cache_bytes(live: LiveEmbedding) -> float:
     live.nearest(next(iter(live)), 1)
-    held = [value for value in vars(live.cached()).values() if isinstance(value, np.ndarray)]
+    held = [value for value in vars(live._cached()).values() if isinstance(value, np.ndarray)]
     return sum(value.nbytes for value in held) / len(live)
 
 

@@ -78,7 +78,7 @@ def measure(name: str) -> dict[str, Any]:
     """Measure one graph."""
     worker = Worker(name)
     live = worker.live
-    rows = SharedRows(live.state, lambda: live.version)
+    rows = SharedRows(live._state, lambda: live.version)
     names = {
         which: [worker.names[node] for node in worker.reads[which].tolist()]
         for which in ("uniform", "by degree", "greatest")

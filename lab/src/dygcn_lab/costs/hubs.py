@@ -61,7 +61,7 @@ class Worker:
         events = events_of(name)
         self.live = dygcn.start(random_walks(events, dim))
         self.live.update(dataclasses.replace(events, t=None))
-        graph = self.live.state.graph
+        graph = self.live._state.graph
         self.degree = np.maximum(graph.pull.count, graph.push.count)[: graph.ids.high].astype(np.int64)
         self.names = graph.ids.shown(graph.ids.names(np.arange(graph.ids.high, dtype=np.int32))).tolist()
         random = np.random.default_rng(1)
@@ -78,7 +78,7 @@ class Worker:
         count = _TURNS * _SINGLES + _BATCHES * _BATCH
         ends = random.choice(len(self.degree), (4 * count, 2), p=self.degree / self.degree.sum())
         ends = ends[ends[:, 0] != ends[:, 1]].astype(np.int32)
-        ends = ends[self.live.state.graph.pull.look_up(ends[:, 0], ends[:, 1]) == 0]
+        ends = ends[self.live._state.graph.pull.look_up(ends[:, 0], ends[:, 1]) == 0]
         ends = ends[np.unique(np.sort(ends, axis=1), axis=0, return_index=True)[1]]
         ends = random.permutation(ends)[:count]
         return [(self.names[a], self.names[b]) for a, b in ends.tolist()]
@@ -97,7 +97,7 @@ class Worker:
 
     def expected_rows(self) -> float:
         """Return how many rows the same events would add to if every message was pushed to all neighbours."""
-        ends = self.live.state.graph.find(
+        ends = self.live._state.graph.find(
             id_column([end for pair in self.pairs[: _TURNS * _SINGLES] for end in pair])
         )
         return 2.0 + 2.0 * float(self.degree[ends].mean())
@@ -114,7 +114,7 @@ class Worker:
 
     def read(self, which: str) -> dict[str, Any]:
         """Read vectors, without a cache."""
-        state, nodes = self.live.state, self.reads[which]
+        state, nodes = self.live._state, self.reads[which]
         reading = Readout(state.model, state.exact, state.graph)
         begun = time.perf_counter()
         vectors = reading.vectors(nodes)
@@ -124,7 +124,7 @@ class Worker:
     def read_each(self) -> dict[str, Any]:
         """Read vectors one by one, as a dict is read."""
         names = [self.names[node] for node in self.reads["uniform"].tolist()]
-        self.live.cached().forget()
+        self.live._cached().forget()
         begun = time.perf_counter()
         for name in names:
             self.live[name]
@@ -135,7 +135,7 @@ class Worker:
         live, found, bound = self.live, [], 128
         while bound <= self.degree.max():
             hub = int(np.argmin(np.abs(self.degree - bound * 1.0)))
-            there = set(live.state.graph.pull.arcs(np.array([hub], np.int32))[1].tolist()) | {hub}
+            there = set(live._state.graph.pull.arcs(np.array([hub], np.int32))[1].tolist()) | {hub}
             light = [node for node in np.flatnonzero(self.degree == 2).tolist() if node not in there]
             if abs(self.degree[hub] - bound) > min(bound // 4, len(light) - 2):
                 bound *= 2
@@ -171,7 +171,7 @@ class Worker:
 
     def about(self) -> dict[str, Any]:
         """Return sizes, and a digest."""
-        graph, rule = self.live.state.graph, self.live.state.exact
+        graph, rule = self.live._state.graph, self.live._state.exact
         arcs = [graph.pull, graph.push][: 2 if graph.directed else 1]
         names = ("start", "count", "_room", "others", "weights", "_hub", "upper")
         held = [getattr(each, name).nbytes for each in arcs for name in names if hasattr(each, name)]
@@ -289,7 +289,7 @@ def count(name: str) -> dict[str, Any]:
     """Count the rows that single events add to, and the messages that a read pulls."""
     worker = Worker(name, _NARROW)
     rows = np.array([row for turn in range(_TURNS) for row in worker.singles(turn)["rows"]])
-    graph = worker.live.state.graph
+    graph = worker.live._state.graph
     pulled = {which: graph.pull.upper[nodes] for which, nodes in worker.reads.items()}
     found: dict[str, Any] = {"name": name, "nodes": len(graph), "edges": graph.edge_count}
     found |= {"greatest": int(worker.degree.max()), "dim": _NARROW, "rows": float(rows.mean())}

@@ -69,12 +69,12 @@ def random_walks(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int 
 
 def state_bytes(live: LiveEmbedding) -> dict[str, int]:
     """Return bytes a node: sums and degrees, and the rows of the model with their hash table."""
-    rule = live.state.exact
+    rule = live._state.exact
     assert isinstance(rule, ExactRule)
     features = rule.features
     rows = 0
     if isinstance(features, Walks):
-        rows = sum(array.nbytes for array in features.unit_table(live.state.graph.ids).arrays)
+        rows = sum(array.nbytes for array in features.unit_table(live._state.graph.ids).arrays)
     sums = sum(sums.nbytes for sums in rule.sums)
     return {"sums_bytes": round(sums / len(live)), "table_bytes": round(rows / len(live))}
 
@@ -118,7 +118,7 @@ def _compare(name: str, lives: dict[str, LiveEmbedding], events: EventBatch) -> 
 def _block(
     live: LiveEmbedding, events: EventBatch, counts: dict[str, float], kind: str
 ) -> dict[str, list[float]]:
-    traffic = Traffic(live.state.graph, events, 0)
+    traffic = Traffic(live._state.graph, events, 0)
     random = np.random.default_rng(1)
     single, batch, rows = [], [], []
     with undisturbed():
@@ -132,11 +132,11 @@ def _block(
             live.update(**there)
             batch.append((time.perf_counter() - begun) / _BATCH)
             live.update(**back)
-        nodes = random.choice(live.state.graph.nodes(), _READS // _BLOCKS)
-        readout = Readout(live.model, live.state.exact, live.state.graph)
+        nodes = random.choice(live._state.graph.nodes(), _READS // _BLOCKS)
+        readout = Readout(live.model, live._state.exact, live._state.graph)
         reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
         begun = time.perf_counter()
-        live.vectors_of(nodes)
+        live._vectors_of(nodes)
         many = [(time.perf_counter() - begun) / len(nodes)]
     counts[kind] = float(np.mean(rows))
     return {"single_us": single, "batch_us_an_event": batch, "read_us": reads, "read_many_us": many}

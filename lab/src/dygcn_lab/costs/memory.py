@@ -64,13 +64,13 @@ def _measure_graph(name: str, width: int, orders: int, seed: int, notify: Notify
     notify(0, 2, "loading the graph")
     before = resident_bytes()
     live, events = load_graph(name, width, orders, seed)
-    traffic = Traffic(live.state.graph, events, seed)
+    traffic = Traffic(live._state.graph, events, seed)
     del events
     notify(1, 2, "updating")
     seconds = [_timed_update(live, batch) for batch in traffic.rounds(_BATCH, _UPDATES)]
     del traffic
     measured = resident_bytes() - before
-    graph = live.state.graph
+    graph = live._state.graph
     parts = predict(graph.pull.count[graph.nodes()].astype(np.int64), live.model)
     return {
         "graph": name,

@@ -66,7 +66,7 @@ def measure_restart(
             else:
                 moved.update(change.ids.tolist())
         result["moved"] = len(moved)
-        live.let_go()
+        live._let_go()
         result |= _reopened(copy, cursor, int(ids[0]))
     return result
 
@@ -81,7 +81,7 @@ def _reopened(folder: Path, cursor: str, asked: int) -> dict[str, Any]:
     service = Service(ServiceSettings(folder=str(folder)))
     result: dict[str, Any] = {"open_seconds": time.perf_counter() - begun}
     result["rows"], result["reset"] = _count_rows(service.live, cursor)
-    service.live.cached().forget()  # what the reader was shown was read for it
+    service.live._cached().forget()  # what the reader was shown was read for it
     service.start()
     for name in ("first_nearest_seconds", "second_nearest_seconds"):
         begun = time.perf_counter()

@@ -41,13 +41,13 @@ def median_us(seconds: Sequence[float]) -> float:
 
 def recompute(live: LiveEmbedding, repeats: int) -> Rival:
     """Time the state from nothing, in place, and the reading of all vectors."""
-    graph, rule = live.state.graph, live.state.exact
+    graph, rule = live._state.graph, live._state.exact
     nodes = graph.nodes()
     state, vectors = [], []
     for _ in range(repeats):
         with undisturbed():
             state.append(timed(lambda: rule.rebuild(graph)))
-            vectors.append(state[-1] + timed(lambda: live.vectors_of(nodes)))
+            vectors.append(state[-1] + timed(lambda: live._vectors_of(nodes)))
     return Rival(RECOMPUTE, median_us(state), median_us(vectors))
 
 

@@ -65,7 +65,7 @@ def _measure_graph(
 ) -> dict[str, Any]:
     notify(1, 3, "loading the graph")
     live, events = load_graph(name, width, orders, seed)
-    traffic = Traffic(live.state.graph, events, seed)
+    traffic = Traffic(live._state.graph, events, seed)
     del events
     # Now, before the bare additions get rows of their own.
     about = {"graph": name, "nodes": len(live), "edges": live.edge_count, "peak_bytes": peak_bytes()}

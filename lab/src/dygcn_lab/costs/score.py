@@ -123,7 +123,7 @@ def random_next_head(events: EventBatch, orders: int) -> NextHead:
 def bytes_of(lives: Lives) -> dict[str, float]:
     """Return bytes an edge and a node, and how many numbers a head has."""
     arcs, without = (_pool_bytes(live) / live.edge_count for live in lives[:2])
-    contacts, head = lives[0].state.graph.contacts, lives[0].model.links["new"]
+    contacts, head = lives[0]._state.graph.contacts, lives[0].model.links["new"]
     assert contacts is not None
     return {
         "arcs_with": arcs,
@@ -135,7 +135,7 @@ def bytes_of(lives: Lives) -> dict[str, float]:
 
 
 def _pool_bytes(live: LiveEmbedding) -> int:
-    arcs = live.state.graph.pull
+    arcs = live._state.graph.pull
     return sum(array.nbytes for array in (arcs.others, arcs.weights, arcs.times, arcs.counts))
 
 
@@ -169,7 +169,7 @@ def _dated_batches(
     clock, unit = live.clock, live.model.unit
     assert clock is not None
     assert unit is not None
-    traffic = Traffic(live.state.graph, events)
+    traffic = Traffic(live._state.graph, events)
     return [
         handed_over(batch, clock + number * _MOMENT * unit)
         for number, batch in enumerate(traffic.rounds(size, -(-count // 2)), 1)
@@ -190,7 +190,7 @@ def score_costs(lives: Lives, pairs: int, repeats: int) -> dict[str, float]:
     Each call has pairs of its own, so that none finds what another brought into the caches.
     """
     for live in lives[:2]:
-        live.cached().refresh(live.state.graph.nodes())
+        live._cached().refresh(live._state.graph.nodes())
     asked = {"cosine": (lives[1], "new"), "new": (lives[0], "new"), "next": (lives[0], "next")}
     ids, random = lives[0].ids(), np.random.default_rng(2)
     found: dict[str, list[float]] = {name: [] for name in asked}

@@ -36,7 +36,7 @@ def measure_stages(
 
 
 def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
-    state, handed = live.state, as_users_do(batch)
+    state, handed = live._state, as_users_do(batch)
     marks: list[tuple[str, float]] = []
 
     def mark(name: str) -> None:

@@ -44,7 +44,7 @@ def measure_threads(
         lives = [live_of(drawn, width, orders=orders, seed=seed) for _ in range(2)]
         for done, size in enumerate(sizes):
             tell(1 + done, 1 + len(sizes), f"batches of {size:,}")
-            traffic = Traffic(lives[0].state.graph, drawn, seed)
+            traffic = Traffic(lives[0]._state.graph, drawn, seed)
             rows.append({"graph": name, "batch": size, **_by_turns(lives, traffic, size, repeats, count)})
     return {
         "kind": "threads",
@@ -87,7 +87,7 @@ def _by_turns(
 
 def _bare_by_turns(live: LiveEmbedding, traffic: Traffic, size: int, repeats: int, count: int) -> float:
     """Return how much faster the bare additions are on several threads: what the machine has to give."""
-    bare = Bare(live.state.exact)
+    bare = Bare(live._state.exact)
     seconds: tuple[list[float], list[float]] = ([], [])
     for number in range(2 * (repeats + _WARM)):  # by turns, each time with other rows: none is in a cache
         there, back = (as_users_do(batch) for batch in traffic.round(size))

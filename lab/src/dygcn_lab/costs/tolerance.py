@@ -43,10 +43,10 @@ class Mirror:
     """
 
     def __init__(self, live: LiveEmbedding) -> None:
-        nodes = live.state.graph.nodes()
+        nodes = live._state.graph.nodes()
         self._live, self.rows = live, 0
-        self._vectors = np.zeros((live.state.graph.ids.high, live.model.dim), np.float32)
-        self._vectors[nodes] = live.vectors_of(nodes)
+        self._vectors = np.zeros((live._state.graph.ids.high, live.model.dim), np.float32)
+        self._vectors[nodes] = live._vectors_of(nodes)
 
     def write(self, change: Change) -> None:
         """Write the vectors of the nodes that moved."""
@@ -55,8 +55,8 @@ class Mirror:
 
     def compare(self) -> tuple[Nodes, Float32, Float32]:
         """Return the nodes of the graph, their vectors here, and the exact ones."""
-        nodes = self._live.state.graph.nodes()
-        return nodes, self._vectors[nodes], self._live.vectors_of(nodes)
+        nodes = self._live._state.graph.nodes()
+        return nodes, self._vectors[nodes], self._live._vectors_of(nodes)
 
     def distances(self) -> Float32:
         """Return how far the vector of each node is from the exact one."""
@@ -112,14 +112,14 @@ def _model_of(drawn: EventBatch, seed: int) -> tuple[LiveEmbedding, str]:
 def _publish(
     live: LiveEmbedding, drawn: EventBatch, tolerance: float, events: int, seed: int
 ) -> dict[str, Any]:
-    traffic, mirror = Traffic(live.state.graph, drawn, seed), Mirror(live)
+    traffic, mirror = Traffic(live._state.graph, drawn, seed), Mirror(live)
     live.tolerate(tolerance)
     for _ in range(events):
         mirror.write(live.update(**as_users_do(traffic.round(1)[0])))
     written = mirror.rows
     nodes, here, exact = mirror.compare()
     distances = mirror.distances()
-    bound = live.error_bound(live.ids_of(nodes))
+    bound = live.error_bound(live._ids_of(nodes))
     asked = np.random.default_rng(seed).choice(len(nodes), min(_ASKED, len(nodes)), replace=False)
     recall = found_again(here, exact, asked)
     mirror.write(live.flush())

@@ -33,7 +33,7 @@ def trial_ratio(name: str, width: int = 128, rounds: int = 400) -> float:
     """
     events = graph_events(name)
     live = live_of(events, width)
-    traffic, trials, updates = Traffic(live.state.graph, events), [], []
+    traffic, trials, updates = Traffic(live._state.graph, events), [], []
     with undisturbed(), on_one_thread():
         for number in range(_WARM + rounds):
             there, back = traffic.round(1)

@@ -86,7 +86,7 @@ def load_graph(
         return live_of(events, width, dim, orders, seed), events
     sample = next(graph_parts(name, seed, lambda: PART))
     live = start(_model(sample, width, dim, orders, seed))
-    edges, graph = random[2], live.state.graph  # the embedding itself answers nothing while it loads
+    edges, graph = random[2], live._state.graph  # the embedding itself answers nothing while it loads
     live.bulk(graph_parts(name, seed, lambda: edges - graph.edge_count))
     return live, sample
 
@@ -151,7 +151,7 @@ def _measure_graph(
         live = live_of(traffic.base, width, orders=orders, seed=seed)
     else:
         live, events = load_graph(name, width, orders, seed)
-        traffic = Traffic(live.state.graph, events, seed)
+        traffic = Traffic(live._state.graph, events, seed)
         del events
     loaded = time.perf_counter() - begun
     costs = []
@@ -200,7 +200,7 @@ def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeat
     """
     block = min(repeats, _IN_A_BLOCK) if size == 1 else 1
     found: list[_Round] = []
-    bare = Bare(live.state.exact)
+    bare = Bare(live._state.exact)
     for number in range(-_WARM, -(-repeats // block)):
         rounds = [tuple(map(as_users_do, traffic.round(size))) for _ in range(block)]
         timed_block = _time_block(live, bare, rounds, traffic.moves_on)

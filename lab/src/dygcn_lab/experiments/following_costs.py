@@ -42,7 +42,7 @@ def run(stream: Stream) -> dict[str, Any]:
 
 def sizes(live: dygcn.LiveEmbedding) -> dict[str, Any]:
     """Return the bytes of the arrays of a history, for a node and for an ordered pair that had an event."""
-    history = live.state.history
+    history = live._state.history
     assert history is not None
     image = history.image()
     nodes, pairs = len(history), history.pairs

@@ -69,7 +69,7 @@ class Anew(Exact):
         self.live.update(event_table([moment], self._step))
         self._step += 1
         begun = time.perf_counter()
-        graph = self.live.state.graph
+        graph = self.live._state.graph
         model = with_rows(self.live.model, graph)
         self.seconds.append(time.perf_counter() - begun)
         self.models.append(model)

@@ -125,10 +125,10 @@ class Exact:
 
     def score(self, pairs: Int64, task: str) -> Float64 | None:
         """Return the score of links for pairs; a node that is not there yet has neither vector nor traits."""
-        return self.live.scores_of(self._find(pairs[:, 0]), self._find(pairs[:, 1]), LINKS[task])
+        return self.live._scores_of(self._find(pairs[:, 0]), self._find(pairs[:, 1]), LINKS[task])
 
     def _find(self, numbers: Int64) -> Nodes:
-        return self.live.state.graph.find(IdColumn(np.ascontiguousarray(numbers)))
+        return self.live._state.graph.find(IdColumn(np.ascontiguousarray(numbers)))
 
 
 class DoNothing(Exact):
@@ -146,7 +146,7 @@ class FixedWeights(Exact):
         super().begin(moments, nodes)
         model = self.live.model
         start = starting_matrices(model.width, model.dim, model.orders, model.seed)
-        self.live.state.model = dataclasses.replace(model, weights=start)
+        self.live._state.model = dataclasses.replace(model, weights=start)
         self._table = by_number(*self._read(), nodes)
 
 

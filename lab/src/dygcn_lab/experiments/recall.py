@@ -46,7 +46,7 @@ def recall_figures(live: LiveEmbedding, links: str, seed: int = 0) -> dict[str, 
 
 def _neighbours(live: LiveEmbedding, place: int) -> tuple[Int64, Bool]:
     """Return where the nodes stand that a node has an edge with, or a ghost of one, and which an edge."""
-    graph = live.state.graph
+    graph = live._state.graph
     nodes = graph.nodes()  # in the order of ids
     place_of = np.empty(graph.ids.high, np.int64)
     place_of[nodes] = np.arange(len(nodes))

@@ -88,7 +88,7 @@ def _samples(moments: Sequence[Moment], seed: int, half_life: float | None) -> A
 
 def _with_heads(fitting: SharedFit, heads: Any, moments: Sequence[Moment]) -> LiveEmbedding:
     live = fitting(moments)
-    live.state.model = dataclasses.replace(live.model, links=heads)
+    live._state.model = dataclasses.replace(live.model, links=heads)
     return live
 
 

@@ -152,7 +152,7 @@ def sums(live: dygcn.LiveEmbedding, stream: Stream, begin: int, end: int) -> dic
 
 def _whole(live: dygcn.LiveEmbedding, stream: Stream, row: int) -> tuple[Float64, int]:
     """Return P of everybody before an event, and which of them is the answer."""
-    history, head = live.state.history, live.model.following
+    history, head = live._state.history, live.model.following
     assert history is not None
     assert head is not None
     asker, answer = (int(history.find(IdColumn(end[row : row + 1]))[0]) for end in (stream.src, stream.dst))

@@ -103,7 +103,7 @@ class Front:
         own = ids[self.live.front.asking.slots.owners(id_column(ids)) == shard].tolist()
         random = np.random.default_rng(shard)
         while not self.ending.wait(_PAUSE):
-            self.live.read_straight(own[int(random.integers(len(own)))])
+            self.live._read_straight(own[int(random.integers(len(own)))])
             say("read", shard=shard)
 
     def watch(self) -> None:

@@ -94,7 +94,7 @@ def measure(edges: int, rate: float, on: Any, work: Path) -> dict[str, Any]:
     """Return what moving cost, and whether all was right."""
     nodes = edges // 5
     one = start(Model((np.eye(64, dtype=np.float32),) * 3, "int64", "hashed", np.ones(64)))
-    one.apply(graph_events(f"power-law-{nodes}-{edges}"), None)
+    one._apply(graph_events(f"power-law-{nodes}-{edges}"), None)
     for name in ("graph", "one"):
         one.save(work / name)
     live = cluster.start(work / "graph", 2, on=on)

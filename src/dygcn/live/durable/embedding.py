@@ -63,16 +63,16 @@ class DurableEmbedding(EmbeddingView):
         Whether reads, and whoever holds the lock, may wait for other processes.
     """
 
-    far = False
+    _far = False
 
     def __init__(
         self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int, keep_log: KeepLog
     ) -> None:
         self._ahead, self._live, self.log = ahead, ahead.live, ahead.log
-        super().__init__(self._live.state, self._live.guard)
+        super().__init__(self._live._state, self._live._guard)
         self.offsets, self.feed, self.damage = ahead.offsets, ahead.feed, ahead.damage
         self.folder, self._held, self._every = folder, held, every
-        self.lock, self.guard.waits = self.guard.lock, True
+        self.lock, self._guard.waits = self._guard.lock, True
         self._snapshots = SnapshotWriter(folder, ahead, keep_log)
         self._forgetting = Forgetting(folder, ahead, self._snapshots, self._then_snapshot)
         self._closed = False
@@ -120,7 +120,7 @@ class DurableEmbedding(EmbeddingView):
             last = self.offsets.last_of(stream) if stream else None
             if last is not None and part.offset <= last:
                 nodes = np.empty(0, np.int32)
-                nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self.names(nodes))
+                nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self._names(nodes))
                 return Change(self._live, nothing, self.version)
             self._ahead.check_whole()
             part = self._forgetting.without_old(part)
@@ -207,7 +207,7 @@ class DurableEmbedding(EmbeddingView):
         batch = join_events([part.batch for part in parts])
 
         def apply() -> Change | Warning:
-            done = self._ahead.done_or_error(lambda: self._live.apply(batch, parts[0].now), Warning)
+            done = self._ahead.done_or_error(lambda: self._live._apply(batch, parts[0].now), Warning)
             self._ahead.events += len(batch)
             for part in parts:
                 if part.offset >= 0:
@@ -377,7 +377,7 @@ class DurableEmbedding(EmbeddingView):
         """The last entry of the log that the vectors reflect."""
         return self._ahead.sequence
 
-    def read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
+    def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
         """Return a sequence and the vector of a node then, without the lock; None: only under the lock."""
 
     @property
@@ -427,9 +427,9 @@ class DurableEmbedding(EmbeddingView):
         """Why the last snapshot could not be written; None if it was. Until one is, the log grows."""
         return self._snapshots.failure
 
-    def cached(self) -> VectorCache:
+    def _cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
-        return self._live.cached()
+        return self._live._cached()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save a copy of model and graph to another folder, as `LiveEmbedding.save` does."""
@@ -440,7 +440,7 @@ class DurableEmbedding(EmbeddingView):
     @contextmanager
     def _lent(self) -> Iterator[None]:
         # Writers screen events outside of the lock, so a trial must be none of their business.
-        with self._ahead.one_writer(), self.guard.lent():
+        with self._ahead.one_writer(), self._guard.lent():
             yield
 
     # ---- the end -------------------------------------------------------------------------------------
@@ -465,7 +465,7 @@ class DurableEmbedding(EmbeddingView):
                 self.log.close()
                 self._held.release()
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
         if self._held.inherited:
             return

@@ -79,21 +79,21 @@ class Feed:
         self._run = secrets.token_hex(8)
         self.sequence = sequence
         if image is None:
-            self._changes = live.changes(sequence)
+            self._changes = live._change_record(sequence)
             self._departures = Departures(floor, MOST_LEFT)
             return
-        graph = live.state.graph
+        graph = live._state.graph
         moved: Int64 = np.full(graph.ids.high, sequence, np.int64)
         moved[graph.nodes()] = image.moved
-        self._changes = live.changes(moved)
+        self._changes = live._change_record(moved)
         self._departures = Departures(floor, MOST_LEFT, image.left, image.left_at)
 
     def image(self, nodes: Nodes) -> tuple[FeedImage, int]:
         """Return what is to be saved, for nodes in this order, and up to where nobody knows who left."""
         run, moved = self._departures.everything(), self._changes.sequences_of(nodes)
-        unsaid, floor = self._live.unsaid(), self._departures.floor
+        unsaid, floor = self._live._unsaid(), self._departures.floor
         if run is None:
-            return FeedImage(moved, self._live.names(nodes[:0]), np.empty(0, np.int64), unsaid), floor
+            return FeedImage(moved, self._live._names(nodes[:0]), np.empty(0, np.int64), unsaid), floor
         return without_forgotten(FeedImage(moved, run.ids, run.sequences, unsaid), floor, self._erasures)
 
     @property
@@ -183,7 +183,7 @@ class Feed:
         most = max(limit, _LOOK)
         found = departures.behind(page_position.left, most)
         if found is None:
-            return python_ids(self._live.names(np.empty(0, np.int32))), page_position, False
+            return python_ids(self._live._names(np.empty(0, np.int32))), page_position, False
         gone = np.flatnonzero(self._gone(found.ids))
         reached = int(found.numbers[gone[limit - 1] if len(gone) > limit else -1])
         more = len(gone) > limit or departures.behind(reached, 1) is not None
@@ -194,7 +194,7 @@ class Feed:
     def _next_nodes(self, page_position: PagePosition, limit: int) -> tuple[Nodes, PagePosition, bool]:
         """Return nodes that moved, how far they reach, and whether others are behind them."""
         behind = self._changes.position_at(page_position.upto, page_position.node)
-        found = self._changes.behind(behind, limit + 1, self._live.state.graph.present)
+        found = self._changes.behind(behind, limit + 1, self._live._state.graph.present)
         chosen = found.nodes[:limit]
         if len(chosen):
             upto, node = int(found.sequences[len(chosen) - 1]), int(chosen[-1])
@@ -202,13 +202,13 @@ class Feed:
         return chosen, page_position, len(found.nodes) > limit
 
     def _gone(self, ids: IdColumn) -> Bool:
-        return self._live.state.graph.find(ids) < 0
+        return self._live._state.graph.find(ids) < 0
 
     def _rows(self, nodes: Nodes, left: NDArray[Any], history: History) -> Rows:
         live = self._live
         return Rows(
-            python_ids(live.names(nodes)),
-            live.vectors_of(nodes),
+            python_ids(live._names(nodes)),
+            live._vectors_of(nodes),
             np.full(len(nodes), history.sequence, np.int64),
             left,
             np.full(len(left), history.sequence, np.int64),

@@ -91,7 +91,7 @@ class Forgetting:
 
     def forget(self, *wanted: tuple[IdColumn, float | None]) -> ForgetReceipt:
         """Forget ids, each with the time up to which its events are old; see `DurableEmbedding.forget`."""
-        ahead, state = self._ahead, self._ahead.live.state
+        ahead, state = self._ahead, self._ahead.live._state
         for ids, _ in wanted:
             state.graph.ids.check_kind(ids)
         with ahead.one_writer():
@@ -101,12 +101,12 @@ class Forgetting:
             letters = self._drop_letters([one for ids, _ in wanted for one in python_ids(ids).tolist()])
             for ids, t in wanted:
                 ahead.erasures.add(ids, t=state.graph.clock if t is None else t, offsets=offsets)
-            with ahead.live.guard.lock:
+            with ahead.live._guard.lock:
                 for ids, _ in wanted:
                     ahead.observer.forgotten(ids)
             absent = [take(ids, np.flatnonzero(state.graph.find(ids) < 0)) for ids, _ in wanted]
             found, entries, others = self._complete()
-            with ahead.live.guard.lock:
+            with ahead.live._guard.lock:
                 for ids in absent:  # a sink may have missed that they left, when the process died, say
                     ahead.feed.note(state.graph.nodes()[:0], ids, ahead.sequence)
             return ForgetReceipt(
@@ -135,9 +135,9 @@ class Forgetting:
         redaction, now = Redaction(self._folder, ahead.erasures), ahead.sequence
 
         def leave() -> int:
-            nodes = redaction.nodes_in(live.state, now)
-            live.remove_nodes(python_ids(live.names(nodes)))
-            redaction.forget_rows(live.state, now)
+            nodes = redaction.nodes_in(live._state, now)
+            live.remove_nodes(python_ids(live._names(nodes)))
+            redaction.forget_rows(live._state, now)
             live.flush()  # what was announced last was made of them, too
             return len(nodes)
 

@@ -81,7 +81,7 @@ class PastEmbedding(EmbeddingView):
     ) -> None:
         super().__init__(state, Guard(state))
         self.redacted = redacted
-        self.guard.waits = True
+        self._guard.waits = True
         self.sequence, self.logged, self._version = sequence, logged, version
         self.keep_log = keep_log
         self._cache: VectorCache | None = None
@@ -91,7 +91,7 @@ class PastEmbedding(EmbeddingView):
         """The id of the last batch that had changed a vector."""
         return self._version
 
-    def cached(self) -> VectorCache:
+    def _cached(self) -> VectorCache:
         """Return the vectors that were read."""
         if self._cache is None:
             self._cache = VectorCache(self._state, ChangeRecord(self._state.graph.ids.high))
@@ -219,7 +219,7 @@ class _Replay:
     def __init__(self, state: State, version: int) -> None:
         self.version, self._state = version, state
         self._live = LiveEmbedding(state, version)
-        self._live.on_change = lambda _: self.version
+        self._live._on_change = lambda _: self.version
         self._from_graph = state.model.spec.from_graph
 
     def run(self, entries: Iterable[Entry]) -> None:
@@ -243,7 +243,7 @@ class _Replay:
             if self._from_graph:
                 self._state.apply_to_graph(one.batch, one.now)
             else:
-                self._live.apply(one.batch, one.now)
+                self._live._apply(one.batch, one.now)
         except EventError:
             if one.certain:
                 raise

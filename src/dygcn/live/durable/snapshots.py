@@ -91,15 +91,15 @@ class SnapshotWriter:
 
     def _take(self) -> Snapshot:
         ahead, log, live = self._ahead, self._ahead.log, self._ahead.live
-        with live.guard.lock:
+        with live._guard.lock:
             where = ahead.sequence, log.last_batch_id, log.chain.hex()
             standing = ahead.histories.epoch.pack().hex(), live.tolerance
             streams, heard, forgotten = ahead.offsets.image()
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
             position.erasures = len(ahead.erasures) or UNSET
-            state = live.state.to_save()
-            feed = ahead.feed.image if state is live.state else self._nobody
+            state = live._state.to_save()
+            feed = ahead.feed.image if state is live._state else self._nobody
             taken = take_snapshot(state, live.version, position, feed)
             ahead.events = 0
         return taken
@@ -107,7 +107,7 @@ class SnapshotWriter:
     def _nobody(self, nodes: Nodes) -> tuple[FeedImage, int]:
         """Return that nobody knows who moved: for a state that is saved elsewhere."""
         none = np.empty(0, np.int64)
-        return FeedImage(none, self._ahead.live.names(nodes[:0]), none), self._ahead.sequence
+        return FeedImage(none, self._ahead.live._names(nodes[:0]), none), self._ahead.sequence
 
     def _write(self, taken: Snapshot, needed: bool = False) -> None:
         begun, log = time.perf_counter(), self._ahead.log

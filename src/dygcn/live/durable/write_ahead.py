@@ -76,7 +76,7 @@ class WriteAhead:
     def __init__(self, log: EventLog, begin: Beginning) -> None:
         position = begin.position
         self.live, self.log, self.damage = LiveEmbedding(begin.state, begin.version), log, begin.damage
-        self.live.on_change = self._note
+        self.live._on_change = self._note
         self.sequence = self.saved_at = position.sequence
         self._making = position.sequence, position.batch_id  # of the change that is being made
         self.pending, self.events = False, 0
@@ -97,7 +97,7 @@ class WriteAhead:
         self._known = unsaid is not None or not position.tolerance
         if position.tolerance > 0 and announces(self._state):
             self._state.rebuild()
-            self.live.announce_beyond(position.tolerance, unsaid)
+            self.live._announce_beyond(position.tolerance, unsaid)
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
         if not self.live.tolerance:
             self._state.rebuild()
@@ -108,7 +108,7 @@ class WriteAhead:
     def one_writer(self) -> Iterator[None]:
         """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it."""
         with ExitStack() as held:
-            blocking = not self.live.guard.owned()
+            blocking = not self.live._guard.owned()
             if not self._writing.acquire(blocking=blocking):
                 raise ConcurrentUse(
                     "another thread writes to this embedding and waits for its lock, which this thread "
@@ -116,7 +116,7 @@ class WriteAhead:
                 )
             held.callback(self._writing.release)
             if self._state.transaction.trials and not self._state.torn:
-                self.live.guard.check()
+                self.live._guard.check()
             yield
 
     def log_then(
@@ -138,7 +138,7 @@ class WriteAhead:
         self._making = self.log.append(entries, batch_id, dead, settled), batch_id
         on_disk = time.perf_counter()
         try:
-            with self.live.guard.lock:
+            with self.live._guard.lock:
                 done = change()
                 if self.sequence != self.log.last:  # nothing moved
                     self.reach()
@@ -182,7 +182,7 @@ class WriteAhead:
     def _note(self, outcome: Outcome) -> int:
         """Note what the change moved that is being made; return the id of its batch."""
         self.sequence, batch_id = self._making
-        self.live.renumber(batch_id)  # before a watcher may raise
+        self.live._renumber(batch_id)  # before a watcher may raise
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence, outcome.moved.heavy)
         for watcher in self.watchers:
             watcher(outcome.moved.nodes)
@@ -193,7 +193,7 @@ class WriteAhead:
     def _refuse(self, batch_id: int) -> None:
         entry = NewEntry(REFUSAL, body=str(batch_id).encode())
         self.log.append([entry], self.log.last_batch_id + 1)
-        with self.live.guard.lock:
+        with self.live._guard.lock:
             self.reach()
         self.pending = False
 
@@ -244,10 +244,10 @@ class WriteAhead:
     def _replay_batch(self, one: ReplayedBatch) -> None:
         """Apply a batch again: to the graph alone, where all else follows from it."""
         if self.live.tolerance or not self._state.model.spec.from_graph:
-            self.live.apply(one.batch, one.now)
+            self.live._apply(one.batch, one.now)
             return
         delta, left = self._state.apply_to_graph(one.batch, one.now)
-        self.live.renumber(self._making[1])
+        self.live._renumber(self._making[1])
         self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
     def _replay_tolerance(self, tolerance: float) -> None:
@@ -267,7 +267,7 @@ class WriteAhead:
         if standing.tolerated and not (self._known and announces(self._state)):
             if standing.tolerance > 0 and self.log.last_kind != FLUSH:
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
-                self.live.renumber(self.log.last_batch_id)
+                self.live._renumber(self.log.last_batch_id)
             everyone = self._state.graph.nodes()
-            self.live.announce_beyond(self.live.tolerance)
-            self.feed.note(everyone, self.live.names(everyone[:0]), self.log.last)
+            self.live._announce_beyond(self.live.tolerance)
+            self.feed.note(everyone, self.live._names(everyone[:0]), self.log.last)

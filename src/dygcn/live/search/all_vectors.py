@@ -67,8 +67,8 @@ def nearest_of_all(
     >>> from contextlib import nullcontext
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
     >>> query = live["ann"] / np.linalg.norm(live["ann"])
-    >>> found = nearest_of_all(live.cached(), nullcontext(), nullcontext(), query, 1)
-    >>> live.state.graph.find_one("ann") in found
+    >>> found = nearest_of_all(live._cached(), nullcontext(), nullcontext(), query, 1)
+    >>> live._state.graph.find_one("ann") in found
     True
     """
     with guard:

@@ -81,7 +81,7 @@ class NearestIndex:
     Parameters
     ----------
     cache
-        Where vectors are read, and who moved: `LiveEmbedding.cached`.
+        Where vectors are read, and who moved: `LiveEmbedding._cached`.
     exact_up_to
         Up to so many nodes all vectors are looked at; beyond, with the extra ``ann``, some lists of them.
     probes
@@ -99,7 +99,7 @@ class NearestIndex:
     --------
     >>> import dygcn
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> cache, query = live.cached(), live["ann"]
+    >>> cache, query = live._cached(), live["ann"]
     >>> index = NearestIndex(cache)
     >>> change = live.update(add=[("cat", "dan")])
     >>> nodes, scores = top_k(cache, index.candidates(query, k=9), query, k=9)

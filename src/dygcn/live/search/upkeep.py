@@ -43,7 +43,7 @@ class Upkeep:
     Examples
     --------
     >>> import dygcn
-    >>> upkeep = Upkeep(dygcn.fit([(1, 2), (2, 3)], dim=4).cached())
+    >>> upkeep = Upkeep(dygcn.fit([(1, 2), (2, 3)], dim=4)._cached())
     >>> upkeep.poll()
     >>> len(upkeep.dirty), upkeep.put(2), len(upkeep.dirty), len(upkeep.backend)
     (3, 2, 1, 2)

@@ -147,7 +147,7 @@ class RowReader(threading.local):
     >>> import dygcn
     >>> from dygcn.live.shared import SharedRows
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> rows = SharedRows(live.state, lambda: live.version)
+    >>> rows = SharedRows(live._state, lambda: live.version)
     >>> reader = RowReader(rows.handle())
     >>> _ = live.update(add=[("cat", "dan")])
     >>> sequence, vector = reader.vector("dan")

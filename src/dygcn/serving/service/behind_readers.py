@@ -75,4 +75,4 @@ def shared_rows(service: Service) -> SharedRows | None:
     """Return the rows that readers can read; None: this model cannot share them."""
     live = service.live
     with live.lock:
-        return SharedRows(live.state, lambda: live.sequence) if can_share(live.state) else None
+        return SharedRows(live._state, lambda: live.sequence) if can_share(live._state) else None

@@ -112,7 +112,7 @@ class Waiters:
 
 async def page_of(service: Service, since: str, limit: int) -> Changes:
     """Return what moved behind a place; beside the event loop, where that may wait for other processes."""
-    if service.live.far:
+    if service.live._far:
         return await asyncio.to_thread(service.page, since, limit)
     return service.page(since, limit)
 

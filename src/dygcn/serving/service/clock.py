@@ -40,7 +40,7 @@ def latest_of(state: State, unit: str | None, jump: Jump) -> float | None:
     --------
     >>> import dygcn
     >>> live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [5.0, 6.0]}, dim=4)
-    >>> latest_of(live.state, None, 100.0), latest_of(live.state, None, "any") is None
+    >>> latest_of(live._state, None, 100.0), latest_of(live._state, None, "any") is None
     (106.0, True)
     """
     by_wall, clock = latest_time(unit), state.graph.clock

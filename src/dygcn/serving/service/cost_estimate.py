@@ -36,8 +36,8 @@ def expected_rows(state: State, batch: EventBatch) -> int:
     >>> import dygcn
     >>> from dygcn.engine.events import read_events
     >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8)
-    >>> expected_rows(live.state, read_events([(0, 7)])), expected_rows(live.state, read_events([(500, 501)]))
-    (102, 2)
+    >>> [expected_rows(live._state, read_events([pair])) for pair in ((0, 7), (500, 501))]
+    [102, 2]
     """
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch)
@@ -56,8 +56,8 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
     >>> from dygcn.engine.events import read_events
     >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8, orders=3)
     >>> events = read_events([(1, 500), (2, 501)])
-    >>> together = expected_rows(live.state, events)
-    >>> together, expected_rows_one_by_one(live.state, events, None, 1000) > together
+    >>> together = expected_rows(live._state, events)
+    >>> together, expected_rows_one_by_one(live._state, events, None, 1000) > together
     (110, True)
     """
     due = rows_of_expiry(state, batch, now)
@@ -84,7 +84,7 @@ def expected_rows_of_ageing(state: State, batch: EventBatch, now: float | None, 
     >>> events = [{"src": 1, "dst": 2, "t": 0.0, "op": 1}, {"src": 1, "dst": 2, "t": 1.0, "op": -1}]
     >>> live = dygcn.fit(events, dim=8, memory=10.0)
     >>> nothing = read_events([], "int64")
-    >>> [expected_rows_of_ageing(live.state, nothing, now, 1000) > 0 for now in (2.0, 11.0)]
+    >>> [expected_rows_of_ageing(live._state, nothing, now, 1000) > 0 for now in (2.0, 11.0)]
     [False, True]
     """
     due = rows_of_expiry(state, batch, now)
@@ -101,7 +101,7 @@ def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) ->
     >>> import dygcn
     >>> from dygcn.engine.events import read_events
     >>> live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [0.0, 9.0]}, dim=8, expire=10.0)
-    >>> [rows_of_expiry(live.state, read_events([], "int64"), now) for now in (9.5, 10.0, 19.0)]
+    >>> [rows_of_expiry(live._state, read_events([], "int64"), now) for now in (9.5, 10.0, 19.0)]
     [0, 40, 80]
     """
     expiry, graph = state.graph.expiry, state.graph
@@ -117,7 +117,7 @@ def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
     --------
     >>> import dygcn
     >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8)
-    >>> expected_rows_of_removal(live.state, np.array([0])) > 99
+    >>> expected_rows_of_removal(live._state, np.array([0])) > 99
     True
     """
     graph = state.graph

@@ -166,7 +166,7 @@ class Handlers:
                 raise UnknownNode(node, f"; this is as of sequence {then.sequence}")
             vector = then.vectors[0]
             return respond(answers.OneVector(then.sequence, node, vector, then.digest, then.logged))
-        far = self.service.live.far
+        far = self.service.live._far
         found = None if far else self.service.vector_now(node, _SHORT)
         if far:
             found = await run_in_threadpool(self.service.vector, node)
@@ -245,7 +245,7 @@ class Handlers:
                 lambda: self.service.page(since, limit),
                 wait,
                 request.is_disconnected,
-                beside=self.service.live.far,
+                beside=self.service.live._far,
             )
         return respond(changes)
 

@@ -106,7 +106,7 @@ class IngestQueue:
         Closing
             If nothing more is taken.
         """
-        state = self._live.state
+        state = self._live._state
         if is_bounded(state) and state.model.expire is None:
             rows = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
         else:
@@ -141,7 +141,7 @@ class IngestQueue:
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
         """Do what `submit` does, if that takes no waiting; say whether it was done."""
-        if is_bounded(self._live.state) and self._live.state.model.expire is None:
+        if is_bounded(self._live._state) and self._live._state.model.expire is None:
             self.submit(part, answer)
             return True
         if not self._live.lock.acquire(blocking=False):

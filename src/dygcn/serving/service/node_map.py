@@ -100,9 +100,9 @@ class NodeMap:
     def _make(self, before: _Made | None) -> _Made:
         live, begun = self._service.live, time.thread_time()
         with live.lock:
-            nodes = live.state.graph.some_nodes(0, NODES)
-            vectors, ids = live.vectors_of(nodes), self._service.ids_of(nodes)
-            sequence, total = live.sequence, len(live.state.graph)
+            nodes = live._state.graph.some_nodes(0, NODES)
+            vectors, ids = live._vectors_of(nodes), self._service.ids_of(nodes)
+            sequence, total = live.sequence, len(live._state.graph)
         place, label = _laid_out(ids, vectors, before)
         again_at = time.monotonic() + max(_LEAST_AGE, (time.thread_time() - begun) / _SHARE)
         return _Made(

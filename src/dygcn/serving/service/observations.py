@@ -96,7 +96,7 @@ class Observations(Observer):
 
     def opened(self, folder: str, live: DurableEmbedding) -> None:
         """Log what was opened."""
-        graph = live.state.graph
+        graph = live._state.graph
         note(
             "service.starting",
             folder=folder,

@@ -60,10 +60,10 @@ class Past:
         """
         kept = self._at(as_of)
         then = kept.embedding
-        with then.guard.lock:
-            nodes = np.array([then.state.graph.find_one(one) for one in ids], np.int32)
+        with then._guard.lock:
+            nodes = np.array([then._state.graph.find_one(one) for one in ids], np.int32)
             known = nodes >= 0
-            vectors = then.vectors_of(nodes[known])
+            vectors = then._vectors_of(nodes[known])
         here = [one for one, found in zip(ids, known, strict=True) if found]
         missing = [one for one, found in zip(ids, known, strict=True) if not found]
         logged = then.logged.isoformat().replace("+00:00", "Z")  # a plus is a space in an address

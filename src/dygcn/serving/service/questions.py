@@ -50,7 +50,7 @@ class Questions:
     """
 
     def __init__(self, service: Service) -> None:
-        self._service, self._live, self._graph = service, service.live, service.live.state.graph
+        self._service, self._live, self._graph = service, service.live, service.live._state.graph
 
     @property
     def _most(self) -> int:
@@ -64,7 +64,7 @@ class Questions:
         with self._live.lock:
             how = wanted.links, wanted.exclude_linked, wanted.kind
             here, missing = (None, []) if wanted.among is None else self._sorted_out(wanted.among)
-            links = links_for(self._live.state, wanted.id, *how, here)
+            links = links_for(self._live._state, wanted.id, *how, here)
             rows = len(self._graph) if here is None else len(here)
             self._check(rows, "name fewer nodes in `among`")
             if rows > EVERYONE:
@@ -172,7 +172,7 @@ class Questions:
             raise OptionError("name a change: events, or add and remove")
         self._check(_ROWS_AN_EVENT * len(batch), "explain fewer events at once")  # before they are followed
         with self._live.lock:
-            touched = expected_rows_one_by_one(self._live.state, batch, wanted.now, self._most)
+            touched = expected_rows_one_by_one(self._live._state, batch, wanted.now, self._most)
         rows = _TWICE * touched + _ROWS_AN_EVENT * len(batch)
         self._check(rows, "explain fewer events at once")
         self._service.ingest_queue.submit_work(lambda: self._explain(wanted, batch), rows, answer)
@@ -208,7 +208,7 @@ class Questions:
         return found.batch
 
     def _rows_of(self, batch: EventBatch | None, wanted: requests.WhatIfRequest) -> int:
-        rows, state = 0, self._live.state
+        rows, state = 0, self._live._state
         if batch is not None:
             rows = expected_rows(state, batch) + expected_rows_of_ageing(state, batch, wanted.now, self._most)
         if wanted.remove_nodes:
@@ -227,7 +227,7 @@ class Questions:
 
     def _rows_of_paths(self, ids: list[Id]) -> int:
         """Return how many rows paths of two edges count for, which candidates are looked for by."""
-        kind, count = asking_kind(self._live.state), self._graph.pull.count
+        kind, count = asking_kind(self._live._state), self._graph.pull.count
         nodes = np.array([self._graph.find_one(one, kind) for one in ids], np.int32)
         linked = (linked_nodes(self._graph, node) for node in nodes[nodes >= 0].tolist())
         return sum(int(count[near].sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
@@ -298,7 +298,7 @@ def _if_there(trial: EmbeddingView, node: Id, ask: Callable[[Id], Scored]) -> li
 
 def _scores(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> Float64:
     """Return the scores of pairs, NaN where an id is not in the graph."""
-    graph = view.state.graph
+    graph = view._state.graph
     first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
     second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
-    return np.where((first >= 0) & (second >= 0), view.scores_of(first, second, links), np.nan)
+    return np.where((first >= 0) & (second >= 0), view._scores_of(first, second, links), np.nan)

@@ -44,10 +44,10 @@ class Readiness:
     def _is_torn(self) -> bool:
         """Say whether an update was cut off; one that is being made, and has the lock, is whole."""
         live = self._service.live
-        if not live.state.torn or not live.lock.acquire(blocking=False):
+        if not live._state.torn or not live.lock.acquire(blocking=False):
             return False
         try:
-            return live.state.torn
+            return live._state.torn
         finally:
             live.lock.release()
 

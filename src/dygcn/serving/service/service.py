@@ -90,9 +90,9 @@ class Service:
             self._track_surprise()
         self.past = Past(self.live)
         self.begun = time.monotonic()
-        self._graph, self._cache = self.live.state.graph, self.live.cached()
+        self._graph, self._cache = self.live._state.graph, self.live._cached()
         self.index = NearestIndex(self._cache, exact_up_to=settings.nearest.exact_up_to, guard=self.live.lock)
-        self.index_worker = IndexWorker(self.index, self.live.state, settings.nearest.measure_seconds)
+        self.index_worker = IndexWorker(self.index, self.live._state, settings.nearest.measure_seconds)
         self.reads = 0
         self.readers: ReaderProcesses | None = None
         self.left_behind: list[str] = []  # what did not end with `stop`
@@ -201,7 +201,7 @@ class Service:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
         self.reads += 1
         if not self.live.lock.acquire(timeout=_UNTIL_STRAIGHT):
-            straight = self.live.read_straight(node)
+            straight = self.live._read_straight(node)
             if straight is not None:
                 return straight
             self.live.lock.acquire()
@@ -332,7 +332,7 @@ class Service:
         while True:
             trials, found = self._trials, self._latest
             if trials % 2 == 0:  # else the clock is that of a trial
-                found = latest_of(self.live.state, self.settings.time_unit, self.settings.clock_jump)
+                found = latest_of(self.live._state, self.settings.time_unit, self.settings.clock_jump)
             if trials == self._trials:
                 return found
 
@@ -375,8 +375,8 @@ class Service:
         with live.lock:
             graph = self._graph  # it can be counted also while the state is torn
             shown = self._moved_last[graph.present(self._moved_last)]
-            moved_last = [] if live.state.torn else self.ids_of(shown)
-            sizes = len(graph), graph.edge_count, 0 if live.state.torn else live.state.unreached()
+            moved_last = [] if live._state.torn else self.ids_of(shown)
+            sizes = len(graph), graph.edge_count, 0 if live._state.torn else live._state.unreached()
         model, reads = live.model, self.total_reads()
         return answers.ServiceStatus(
             live.sequence,

@@ -173,7 +173,7 @@ class AgedWalk:
     def _restart(self, number: int) -> None:
         """Open the folder again, with a snapshot or as after a crash: the same bits."""
         before = bits_of(self._live)
-        (self._live.let_go if self._random.random() < 0.6 else self._live.close)()
+        (self._live._let_go if self._random.random() < 0.6 else self._live.close)()
         self._live = open_folder(self._folder, snapshot_every=self._every())
         self.tally.restarts += 1
         self.tally.check(bits_of(self._live) == before, f"{self._name}: restart before step {number}")

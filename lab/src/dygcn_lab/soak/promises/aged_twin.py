@@ -80,7 +80,7 @@ def bits_of(live: EmbeddingView, contacts: bool = True) -> str:
         Whether to add what the graph keeps of edges and nodes that met more than once: it follows from the
         history, the rest from the edges of now.
     """
-    state, digest = live.state, live.digest()
+    state, digest = live._state, live.digest()
     if state.filter is None:
         return digest
     image = take_image(state.graph)[0]
@@ -175,7 +175,7 @@ def shown(ids: IdColumn) -> list[str]:
 
 def edges_of(live: EmbeddingView) -> dict[Pair, tuple[float, float]]:
     """Return the edges of an embedding as a twin has them."""
-    graph = live.state.graph
+    graph = live._state.graph
     a, b, weight = graph.edges()
     times = graph.pull.look_up_contacts(a, b)[1].tolist()
     ends = [shown(graph.ids.names(side)) for side in (a, b)]
@@ -194,7 +194,7 @@ def _in_order(one: str, other: str) -> Pair:
 
 def differences(live: EmbeddingView, twin: AgedTwin) -> list[str]:
     """Return which sums of a filter are not those of the twin."""
-    state, zero = live.state, [0] * _WIDTH
+    state, zero = live._state, [0] * _WIDTH
     assert state.filter is not None
     assert state.model.filter is not None
     found, wanted = state.filter.image(state.graph), twin.sums(state.model.filter)

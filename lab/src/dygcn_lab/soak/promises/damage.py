@@ -126,7 +126,7 @@ class Spoiler:
         copy = shutil.copytree(original, workdir / "whole", ignore=_LEAVE_OUT)
         live = open_folder(copy)
         self._whole = look_at(live)
-        live.let_go()
+        live._let_go()
         shutil.rmtree(copy)
 
     def spoil(self) -> None:
@@ -170,11 +170,11 @@ class Spoiler:
                 self._tally.wrong(short, f"{what}: another state after the next update")
                 return
         finally:
-            live.let_go()
+            live._let_go()
         if "log" in short:
             again = open_folder(image)
             same = again.digest() == self._whole.next_digest
-            again.let_go()
+            again._let_go()
             if not same:
                 self._tally.wrong(short, f"{what}: another state after the next start")
                 return

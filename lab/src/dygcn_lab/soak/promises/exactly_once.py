@@ -144,7 +144,7 @@ class Delivery:
 
     def _crash(self) -> None:
         before = self.live.digest(), self.live.streams
-        self.live.let_go()
+        self.live._let_go()
         self.tally.crashes += 1
         self.live = open_folder(self.live.folder)
         if (self.live.digest(), self.live.streams) != before:
@@ -187,7 +187,7 @@ def deliver(size: int, seed: int) -> Tally:
             if len(delivery.letters()) != dead:
                 tally.wrong(f"seed {seed}: {len(delivery.letters())} dead letters, expected {dead}")
         finally:
-            delivery.live.let_go()
+            delivery.live._let_go()
     return tally
 
 

@@ -146,8 +146,8 @@ def in_batches(model: Model, events: Sequence[Event], size: int) -> LiveEmbeddin
 
 def is_empty(live: LiveEmbedding) -> bool:
     """Say whether nothing at all is left: no node, no row, no weight."""
-    zero = all(not sums.narrow.any() and not sums.wide.any() for sums in live.state.exact.sums)
-    no_weight = all(not sums.degree.any() for sums in live.state.exact.sums)
+    zero = all(not sums.narrow.any() and not sums.wide.any() for sums in live._state.exact.sums)
+    no_weight = all(not sums.degree.any() for sums in live._state.exact.sums)
     return (
         len(live) == live.edge_count == 0
         and zero

@@ -76,7 +76,7 @@ def probes(size: int) -> dict[str, int]:
     for name, (kind, ids) in chosen.items():
         live = start(small_model(kind))
         live.update({"src": ids[: size // 2], "dst": ids[size // 2 : 2 * (size // 2)]})
-        found[name] = live.state.graph.ids.longest_probe()
+        found[name] = live._state.graph.ids.longest_probe()
     return found
 
 
@@ -88,7 +88,7 @@ def entries(folder: Path, events: Events) -> tuple[int, int, int]:
         receipt = live.ingest([SourceBatch(read_events(columns))])[0]
         return live.log.last, receipt.dead, live.log.count_dead_letters()
     finally:
-        live.let_go()
+        live._let_go()
 
 
 def largest_page(folder: Path, size: int) -> int:
@@ -105,7 +105,7 @@ def largest_page(folder: Path, size: int) -> int:
             cursor, found = page.next, max(found, len(page.rows))
         return found
     finally:
-        live.let_go()
+        live._let_go()
 
 
 def count_costs(size: int) -> tuple[dict[str, Any], list[str]]:

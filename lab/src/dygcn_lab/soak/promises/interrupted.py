@@ -289,7 +289,7 @@ def look_at_folder(folder: Path, what: str, interrupt: Interrupt) -> list[str]:
     """Interrupt a call of a durable embedding; say what is wrong with it, or with its folder, afterwards."""
     live = _prepared(folder, what)
     if interrupt(lambda: DURABLE[what](live)) is None:
-        live.let_go()
+        live._let_go()
         return []
     found, served = [], None
     try:
@@ -299,7 +299,7 @@ def look_at_folder(folder: Path, what: str, interrupt: Interrupt) -> list[str]:
             found.append("acknowledged, and wrong")
     except (WriteFailed, TornState):
         found.append("refused")
-    live.let_go()
+    live._let_go()
     again = open_folder(folder)
     digest = again.digest()
     if served is not None and digest != served:
@@ -334,7 +334,7 @@ def interrupt_durable(most: int, seed: int, tally: Tally, names: tuple[str, ...]
             shutil.copytree(saved, counted)
             live = _prepared(counted, what)
             lines = count_lines(partial(DURABLE[what], live))
-            live.let_go()
+            live._let_go()
             for kind in KINDS:
                 for at in _points(lines, most, random):
                     interrupt = partial(raise_at, at=at, kind=kind)

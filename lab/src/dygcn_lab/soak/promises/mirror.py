@@ -186,12 +186,12 @@ class Round:
 
     def _restart(self) -> None:
         self.tally.restarts += 1
-        (self.live.let_go if self.random.random() < 0.6 else self.live.close)()
+        (self.live._let_go if self.random.random() < 0.6 else self.live.close)()
         self.live = open_folder(self.folder / "live", snapshot_every=self._every())
 
     def _back_up(self) -> None:
         self._catch_up()
-        self.live.let_go()
+        self.live._let_go()
         shutil.rmtree(self.folder / "backup", ignore_errors=True)
         shutil.copytree(self.folder / "live", self.folder / "backup")
         self._backup = copy.deepcopy(self.twin), self.t
@@ -201,7 +201,7 @@ class Round:
         """Put the copy in the cursor of the folder: what came after it never was. Nobody tells the mirror."""
         assert self._backup is not None
         self.tally.restores += 1
-        self.live.let_go()
+        self.live._let_go()
         shutil.rmtree(self.folder / "live")
         shutil.copytree(self.folder / "backup", self.folder / "live")
         twin, self.t = self._backup

@@ -253,8 +253,8 @@ class Pressing:
 
 
 def _edges_of(live: DurableEmbedding) -> Int64:
-    first, second, _ = live.state.graph.edges()
-    return np.stack((live.names(first).values, live.names(second).values), axis=1)
+    first, second, _ = live._state.graph.edges()
+    return np.stack((live._names(first).values, live._names(second).values), axis=1)
 
 
 def _keys(edges: Int64) -> Int64:
@@ -271,7 +271,7 @@ def _pressed(spokes: int, limits: dict[str, float], bug: str = "") -> Iterator[t
         live.bulk([np.stack((np.zeros(spokes, np.int64), np.arange(1, spokes + 1)), axis=1)])
         folder = Path(workdir, "graph")
         live.save(folder)
-        with served_process(folder, limits, bug=bug, readers=int(can_share(live.state))) as one:
+        with served_process(folder, limits, bug=bug, readers=int(can_share(live._state))) as one:
             pressing = Pressing(one, spokes, Path(workdir))
             yield pressing, folder
             pressing.seen.code = one.drain()[0]

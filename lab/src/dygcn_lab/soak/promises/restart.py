@@ -37,7 +37,7 @@ def run(size: int, seed: int) -> Finding:
                 batch = read_events({"src": ends[:, 0], "dst": ends[:, 1], "op": op})
                 durable.ingest([SourceBatch(batch)])
             digest, sequence = durable.digest(), durable.sequence
-            durable.let_go()  # as if it were killed: no snapshot is written
+            durable._let_go()  # as if it were killed: no snapshot is written
         first = str(int(ends[0, 0]))
         took = [_restart(folder, first, sequence) for _ in range(_REPEATS)]
         with dygcn.open(folder) as again:

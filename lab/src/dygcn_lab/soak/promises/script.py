@@ -203,7 +203,7 @@ class History:
     @staticmethod
     def _apply(live: LiveEmbedding, batch: EventBatch, now: float | None = None) -> None:
         try:
-            live.apply(batch, now)
+            live._apply(batch, now)
         except EventError:
             return
 
