@@ -11,7 +11,7 @@ from dygcn.cluster.protocol import Entries, Events
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
-from dygcn.live.durable.storage.entries import EVENTS, SHARDS, check_entry
+from dygcn.live.durable.storage.entries import EVENTS, SHARDS, check_entries
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack
 
@@ -53,18 +53,10 @@ class ShardLog(EventLog):
         entries = self._some(place)
         if not entries:
             return
-        if (
-            entries[0].seq != place + 1
-        ):  # forgotten up to it: its own checksum is what the others are chained to
-            place, chain, entries = entries[0].seq, entries[0].chain, entries[1:]
-        else:
-            chain = self.chain_at(place) or b""
-        while entries:
-            for entry in entries:
-                place += 1
-                chain = check_entry(self.path, entry, place, chain)
-                yield entry
-            entries = self._some(place)
+        chain = self.chain_at(place) or b""
+        if entries[0].seq != place + 1:  # forgotten up to it: the others are chained to its own checksum
+            place, chain = entries[0].seq, entries[0].chain
+        yield from check_entries(self.path, self._some, place, chain)
 
 
 class LoggedEntries:

@@ -22,7 +22,7 @@ from dygcn.errors import (
     OptionError,
 )
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.durable.recovery import ReplayedBatch, batches, logged_batches, makes_sense
+from dygcn.live.durable.recovery import ReplayedBatch, batches, load_at, logged_batches
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.entries import BARRIER, FORGET, REFUSAL, Entry
 from dygcn.live.durable.storage.erasures import Erasures
@@ -30,7 +30,6 @@ from dygcn.live.durable.storage.layout import LOG_FILE, check_log, list_snapshot
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
-from dygcn.live.files import LogPosition, load_snapshot
 from dygcn.live.guard import Guard
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
@@ -145,7 +144,7 @@ def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | Non
 
 def _kept(log: LogReader) -> str:
     try:
-        return KeepLog.read(log.keep_log or KEEP_LOG).short
+        return str(KeepLog.read(log.keep_log or KEEP_LOG))
     except OptionError:  # whoever opens the folder is told so; what is kept can be read all the same
         return str(log.keep_log)
 
@@ -195,11 +194,7 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
         if chain is None or (at == 0 and log.first > 1):
             continue
         try:
-            state, version, position, _ = load_snapshot(path)
-            if at == 0 and position is None:
-                position = LogPosition(0, 0, log.genesis.hex(), {}, log.genesis.hex(), 0.0)
-            if position is None or position.sequence != at or not makes_sense(position):
-                raise DamagedFolder(f"{path} is not the snapshot of entry {at}")
+            state, version, position, _ = load_at(path, at, log.genesis)
         except FolderError as error:
             damage.append(str(error))
             continue

@@ -62,12 +62,7 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
     for sequence, path in [*found, (0, folder)]:
         try:
             loaded = first if path == folder else None
-            state, version, position, feed = loaded or load_snapshot(path)
-            if path == folder:
-                genesis = log.genesis.hex()
-                position = position or LogPosition(0, 0, genesis, {}, genesis, 0.0)
-            elif position is None or position.sequence != sequence or not makes_sense(position):
-                raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
+            state, version, position, feed = load_at(path, sequence, log.genesis, loaded)
         except FolderError as error:
             damage.append(str(error))
             if path != folder:
@@ -83,6 +78,18 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
             )
         damage.append(f"the log no longer reaches back to {path}")
     raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
+
+
+def load_at(
+    path: Path, sequence: int, genesis: bytes, loaded: Loaded | None = None
+) -> tuple[State, int, LogPosition, FeedImage | None]:
+    """Load the snapshot of a sequence; that of 0 is what the folder was begun with."""
+    state, version, position, feed = loaded or load_snapshot(path)
+    if sequence == 0:
+        position = position or LogPosition(0, 0, genesis.hex(), {}, genesis.hex(), 0.0)
+    elif position is None or position.sequence != sequence or not makes_sense(position):
+        raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
+    return state, version, position, feed
 
 
 def makes_sense(position: LogPosition) -> bool:

@@ -56,7 +56,7 @@ class SnapshotWriter:
     @property
     def keep_log(self) -> str:
         """How much of the past is kept."""
-        return self._keep_log.short
+        return str(self._keep_log)
 
     def write(self, needed: bool = False) -> None:
         """Write a snapshot now."""

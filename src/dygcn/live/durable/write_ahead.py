@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET
 
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
-from dygcn.live.announcing import announces
+from dygcn.live.announcing import check_orders
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.offsets import StreamOffsets
@@ -95,7 +95,8 @@ class WriteAhead:
         self._state = begin.state
         unsaid = None if begin.feed is None else begin.feed.unsaid
         self._known = unsaid is not None or not position.tolerance
-        if position.tolerance > 0 and announces(self._state):
+        if position.tolerance > 0:
+            check_orders(self._state, position.tolerance)
             self._state.rebuild()
             self.live._announce_beyond(position.tolerance, unsaid)
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
@@ -220,8 +221,11 @@ class WriteAhead:
         if last.kind == FORGET:
             self.offsets.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
-        if last.kind == TOLERANCE and announces(self._state):
-            self._replay_tolerance(unpack_tolerance(last.body))
+        if last.kind == TOLERANCE:
+            tolerance = unpack_tolerance(last.body)
+            if tolerance > 0 and not self.live.tolerance:
+                self._state.rebuild()  # what is announced from here on follows from messages
+            self.live.tolerate(tolerance)
             return
         if last.kind == FLUSH and self.live.tolerance:
             self.live.flush()
@@ -250,22 +254,13 @@ class WriteAhead:
         self.live._renumber(self._making[1])
         self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
-    def _replay_tolerance(self, tolerance: float) -> None:
-        """Take up a tolerance: what is announced from here on follows from messages, so these come first."""
-        if tolerance > 0 and not self.live.tolerance:
-            self._state.rebuild()
-        self.live.tolerate(tolerance)
-
     def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch and refusals; where nobody knows what was kept back, every node counts as moved.
-
-        So it is with an older folder, and with a tolerance of a model that announces nothing, which older
-        versions took: it is followed no longer.
-        """
+        """Take up epoch and refusals; after a redaction of what was kept back, every node counts as moved."""
         self.histories.epoch = standing.epoch
         self.histories.refuse(standing.refused)
-        if standing.tolerated and not (self._known and announces(self._state)):
-            if standing.tolerance > 0 and self.log.last_kind != FLUSH:
+        if standing.tolerated and not self._known:
+            kind, _ = self.log.kind_and_time(self.log.last) or ("", 0)
+            if standing.tolerance > 0 and kind != FLUSH:  # readers at the end of the log are shown it, too
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live._renumber(self.log.last_batch_id)
             everyone = self._state.graph.nodes()

@@ -71,7 +71,6 @@ def test_there_and_back(path):
     ]
     with closing(EventLog(path)) as log:
         assert (log.last, log.last_batch_id, log.chain) == (5, 3, found[-1].chain)
-        assert log.last_kind == BARRIER
         assert [log.chain_at(e.seq) for e in found] == [e.chain for e in found]
         assert log.chain_at(0) == log.genesis
         assert log.chain_at(6) is None
@@ -82,7 +81,7 @@ def test_there_and_back(path):
 
 def test_an_empty_log(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log:
-        assert (log.last, log.last_batch_id, log.chain, log.last_kind) == (0, 0, log.genesis, "")
+        assert (log.last, log.last_batch_id, log.chain) == (0, 0, log.genesis)
         assert list(log.entries(0, log.genesis)) == []
         assert log.append([], 1) == 0
     assert read(log.path) == []
@@ -283,7 +282,7 @@ def test_a_log_of_another_format_is_refused_by_its_number(path):
 
 def test_a_chain_that_is_not_checked_would_be_noticed(path, monkeypatch):
     """The mutant: what the row says of its checksum is believed."""
-    monkeypatch.setattr(logs, "check_entry", lambda path, entry, expected, chain: entry.chain)
+    monkeypatch.setattr(chaining, "check_entry", lambda path, entry, expected, chain: entry.chain)
     change(path, "UPDATE entries SET body = x'00' WHERE seq = 3")
     assert len(read(path)) == 5
     with pytest.raises(pytest.fail.Exception):
@@ -587,13 +586,12 @@ def test_what_is_pruned_is_remembered(path, monkeypatch):
     with closing(EventLog(path)) as log:
         known = {e.seq: e.chain for e in log.entries(2, log.chain_at(2))}
         log.append([entry(6), entry(7), NewEntry(FLUSH, "", -1, b"")], 4)
-        assert log.last_kind == FLUSH
         known |= {seq: log.chain_at(seq) for seq in (6, 7, 8)}
         log.prune(8)
         assert {seq: log.chain_at(seq) for seq in known} == {**known, 3: None}
         assert [log.chain_at(seq) for seq in (1, 2, 9, 10**30, -1)] == [None] * 5
     with closing(EventLog(path)) as log:
-        assert (log.chain_at(7), log.chain_at(8), log.last_kind) == (None, known[8], FLUSH)
+        assert (log.chain_at(7), log.chain_at(8)) == (None, known[8])
 
 
 def test_remembered_chain_values_need_no_disk(path):

@@ -17,7 +17,7 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import DygcnError, FolderError, StorageError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage import log as logs
+from dygcn.live.durable.storage import entries
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
 from dygcn.live.loading import start
@@ -213,7 +213,7 @@ def without_checksums(size: int, seed: int) -> Tally:
     with ExitStack() as bugs:
         bugs.enter_context(seeded(folders, "_checksum", lambda manifest: manifest.checksum))
         bugs.enter_context(seeded(folders.FileEntry, "__eq__", lambda self, other: True))
-        bugs.enter_context(seeded(logs, "check_entry", lambda path, entry, expected, chain: entry.chain))
+        bugs.enter_context(seeded(entries, "check_entry", lambda path, entry, expected, chain: entry.chain))
         return damage(size, seed)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import secrets
 import struct
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +108,20 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
     if not whole:
         raise DamagedLog(f"{path}: entry {expected} is not what was written, or is missing; {RESTORE}")
     return entry.chain
+
+
+def check_entries(
+    path: Path, some: Callable[[int], list[Entry]], after: int, chain: bytes
+) -> Iterator[Entry]:
+    """Yield the entries behind a sequence, each checked against the checksum of all before it.
+
+    `some` returns the next entries behind a sequence, as many as fit into memory.
+    """
+    while entries := some(after):
+        for entry in entries:
+            after += 1
+            chain = check_entry(path, entry, after, chain)
+            yield entry
 
 
 def redacted(entry: Entry, body: bytes) -> bytes:

@@ -34,7 +34,7 @@ from dygcn.live.durable.storage.entries import (
     Epoch,
     NewEntry,
     chained,
-    check_entry,
+    check_entries,
     clear_body,
     redacted,
 )
@@ -64,11 +64,10 @@ _COUNTED = 10_000  # entries whose bytes are counted at once
 class EventLog:
     """One SQLite file: a write-ahead journal, synced at every commit. Safe to use from several threads."""
 
-    last: int
+    last: int  # the sequence of the last entry; 0 before the first
     last_batch_id: int
-    last_kind: str
-    last_logged: int
-    chain: bytes
+    last_logged: int  # when it was logged; before the first, when the log was made
+    chain: bytes  # the checksum of everything up to the last entry
 
     def __init__(self, path: str | os.PathLike[str], held: FolderLock | None = None) -> None:
         self.path, self._held = Path(path), held
@@ -137,11 +136,11 @@ class EventLog:
         kept = about.get("keep_log")
         self.keep_log = kept if isinstance(kept, str) else None  # how much of the past is kept
         row = self._db.execute(
-            "SELECT seq, batch_id, chain, kind, logged, seal FROM entries ORDER BY seq DESC LIMIT 1"
+            "SELECT seq, batch_id, chain, logged, seal FROM entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
         made = min(Epoch.unpack(genesis).generation * 1000, times.LATEST)
-        end = (0, 0, genesis, "", made, times.seal(genesis, made)) if row is None else row
-        self.last, self.last_batch_id, self.chain, self.last_kind, self.last_logged, mark = end
+        end = (0, 0, genesis, made, times.seal(genesis, made)) if row is None else row
+        self.last, self.last_batch_id, self.chain, self.last_logged, mark = end
         ends = isinstance(self.last_batch_id, int) and isinstance(self.chain, bytes) and len(self.chain) == 16
         if not ends or not 0 <= self.last < 1 << 62 or not 0 <= self.last_batch_id < 1 << 62:
             raise DamagedLog(f"{self.path}: entry {self.last} is not what was written; {RESTORE}")
@@ -158,12 +157,11 @@ class EventLog:
             )
 
     def _create(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        for table in TABLES.values():
-            self._db.execute(table)
-        about = [("format", FORMAT), ("genesis", Epoch.begin().pack())]
-        self._db.executemany("INSERT INTO about VALUES (?, ?)", about)
-        self._db.execute("COMMIT")
+        with self._transaction() as db:
+            for table in TABLES.values():
+                db.execute(table)
+            about = [("format", FORMAT), ("genesis", Epoch.begin().pack())]
+            db.executemany("INSERT INTO about VALUES (?, ?)", about)
 
     # ---- writing -----------------------------------------------------------------------------------
 
@@ -188,16 +186,15 @@ class EventLog:
                 fields = last, batch_id, entry.kind, entry.stream, entry.offset, entry.body, chain
                 rows.append((*fields, logged, times.seal(chain, logged)))
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-                if settled:
-                    settle(self._db, settled)
-                if dead:
-                    bury(self._db, dead)
-                self._db.execute("COMMIT")
+                with self._transaction() as db:
+                    db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                    if settled:
+                        settle(db, settled)
+                    if dead:
+                        bury(db, dead)
                 self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
                 self.last, self.last_batch_id, self.chain, self.last_logged = last, batch_id, chain, logged
-                for sequence, _, self.last_kind, *_, value, _, _ in rows:
+                for sequence, *_, value, _, _ in rows:
                     self._chains.note(sequence, value)
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
@@ -223,35 +220,35 @@ class EventLog:
         with self._lock:
             self.check()
             known = [number for number, _ in self.letters(numbers)]
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                settle(self._db, known)
-                self._db.execute("COMMIT")
-            except (sqlite3.Error, OSError) as error:
-                raise self.fail(error) from None
+            with self._failing(), self._transaction() as db:
+                settle(db, known)
             return len(known)
 
     def prune(self, below: int) -> None:
         """Forget entries before a sequence: a snapshot holds them. The last one always stays."""
         with self._lock:
             self.check()
-            try:
+            with self._failing():
                 self._db.execute("DELETE FROM entries WHERE seq < ?", (min(below, self.last),))
-            except (sqlite3.Error, OSError) as error:
-                raise self.fail(error) from None
             self._tidy_journal(LONGEST_JOURNAL)
 
     def redact(
         self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[DeadLetter], bool]
     ) -> tuple[int, int]:
-        """Rewrite events and drop dead letters, and leave none of the old bytes in the file."""
+        """Rewrite events and drop dead letters, leaving no old byte in the file; return how many of each.
+
+        `left_of` returns what is left of the body of a sequence, None: all of it.
+        """
         with self._lock:
             self.check()
             bodies: list[tuple[bytes, int]] = []
             after = 0
             while entries := self._some(after):
                 after = entries[-1].seq
-                bodies += rewritten([entry for entry in entries if entry.kind == EVENTS], left_of)
+                for entry in entries:
+                    left = left_of(entry.seq, clear_body(entry.body)) if entry.kind == EVENTS else None
+                    if left is not None:
+                        bodies.append((redacted(entry, left), entry.seq))
             dead = self.drop_letters(drop, bodies)
             try:
                 purge(self._db, self.path, self._truncated)
@@ -269,14 +266,10 @@ class EventLog:
         with self._lock:
             self.check()
             dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
-                settle(self._db, dead)
-                bury(self._db, left)
-                self._db.execute("COMMIT")
-            except (sqlite3.Error, OSError) as error:
-                raise self.fail(error) from None
+            with self._failing(), self._transaction() as db:
+                db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
+                settle(db, dead)
+                bury(db, left)
             return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
@@ -285,20 +278,29 @@ class EventLog:
             self.check()
             if text == self.keep_log:
                 return
-            try:
+            with self._failing():
                 self._db.execute("INSERT OR REPLACE INTO about VALUES ('keep_log', ?)", (text,))
-            except (sqlite3.Error, OSError) as error:
-                raise self.fail(error) from None
             self.keep_log = text
 
     def note_snapshot(self, sequence: int) -> None:
         """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
-        with self._lock:
+        with self._lock, self._failing():
             self.saved = max(self.saved, sequence)
-            try:
-                self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
-            except OSError as error:
-                raise self.fail(error) from None
+            self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """After a write that failed, accept nothing more: only opening the log again says what it holds."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self.fail(error) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        yield self._db
+        self._db.execute("COMMIT")
 
     def fail(self, error: BaseException) -> WriteFailed:
         """Accept nothing more, since a write failed; return the error to raise."""
@@ -371,17 +373,10 @@ class EventLog:
 
     def entries(self, after: int, chain: bytes) -> Iterator[Entry]:
         """Yield the entries behind a sequence, each checked against the checksum of all before it."""
-        expected = after
         self._chains.note(after, chain)
-        while True:
-            entries = self._some(expected)
-            for entry in entries:
-                expected += 1
-                chain = check_entry(self.path, entry, expected, chain)
-                self._chains.note(expected, chain)
-                yield entry
-            if not entries:
-                return
+        for entry in check_entries(self.path, self._some, after, chain):
+            self._chains.note(entry.seq, entry.chain)
+            yield entry
 
     def _some(self, after: int) -> list[Entry]:
         """Return the next entries, not more than fit into memory."""
@@ -458,15 +453,3 @@ class Chains:
             start = (sequence - self._first) * _CHAIN
             known = 0 <= start < len(self._values)
             return bytes(self._values[start : start + _CHAIN]) if known else None
-
-
-def rewritten(
-    entries: Sequence[Entry], left_of: Callable[[int, bytes], bytes | None]
-) -> list[tuple[bytes, int]]:
-    """Return the new body and the sequence of each entry that changes."""
-    changed = []
-    for entry in entries:
-        left = left_of(entry.seq, clear_body(entry.body))
-        if left is not None:
-            changed.append((redacted(entry, left), entry.seq))
-    return changed

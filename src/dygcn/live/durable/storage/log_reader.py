@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, check_entry
+from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, check_entries
 from dygcn.live.durable.storage.sqlite_file import (
     check_tables,
     is_permission,
@@ -125,13 +126,13 @@ class LogReader:
 
     def entries(self, after: int, chain: bytes, upto: int) -> Iterator[Entry]:
         """Yield the entries behind one, up to another, each checked against the checksum of all before it."""
-        expected = after
-        while expected < upto:
-            with self._reading():
-                entries = some_entries(self._db, expected)
-            if not entries:
-                raise DamagedLog(f"{self.path}: entry {expected + 1} is missing; {RESTORE}")
-            for entry in entries[: upto - expected]:
-                expected += 1
-                chain = check_entry(self.path, entry, expected, chain)
-                yield entry
+        last = after
+        for entry in islice(check_entries(self.path, self._some, after, chain), upto - after):
+            last = entry.seq
+            yield entry
+        if last < upto:
+            raise DamagedLog(f"{self.path}: entry {last + 1} is missing; {RESTORE}")
+
+    def _some(self, after: int) -> list[Entry]:
+        with self._reading():
+            return some_entries(self._db, after)

@@ -30,15 +30,11 @@ class _Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     whole_times: bool
     now: float | None
 
-
-class _Related(_Packed, array_like=True, forbid_unknown_fields=True):
-    """The same with relations: written where there are some, and read in the place of both."""
-
-    relation: bytes = b""
+    relation: bytes = b""  # both are written where there are relations, and only there
     relations: tuple[str, ...] = ()
 
 
-_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Related)
+_decoder = msgspec.msgpack.Decoder(_Packed)
 
 
 def pack(batch: EventBatch, now: float | None = None) -> bytes:
@@ -57,9 +53,10 @@ def pack(batch: EventBatch, now: float | None = None) -> bytes:
         batch.t is not None and batch.t.dtype.kind == "i",
         now,
     )
-    if batch.relation is None:
-        return _encoder.encode(_Packed(*packed))
-    return _encoder.encode(_Related(*packed, batch.relation.codes.tobytes(), batch.relation.names))
+    related = batch.relation
+    return msgspec.msgpack.encode(
+        packed if related is None else (*packed, related.codes.tobytes(), related.names)
+    )
 
 
 def _pack_ids(ids: IdColumn) -> tuple[bytes, bytes | None]:
@@ -88,7 +85,7 @@ def unpack(body: bytes) -> tuple[EventBatch, float | None]:
     return batch, packed.now
 
 
-def _unpack_relations(packed: _Related) -> RelationColumn | None:
+def _unpack_relations(packed: _Packed) -> RelationColumn | None:
     if not packed.relations and not packed.relation:
         return None
     codes = _column(packed.relation, np.int16, packed.count)

@@ -62,11 +62,7 @@ class KeepLog:
         )
 
     def __str__(self) -> str:
-        return f"{self.size}B" if self.seconds is None else f"{self.seconds}s"
-
-    @property
-    def short(self) -> str:
-        """The same in the greatest unit that needs no fraction, such as ``"7d"`` or ``"256MB"``."""
+        """In the greatest unit that needs no fraction, such as ``"7d"`` or ``"256MB"``."""
         units = _SHORT_SIZES if self.seconds is None else _SHORT_SPANS
         number = self.size if self.seconds is None else self.seconds
         assert number is not None
