@@ -13,7 +13,7 @@ from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.log import EventLog
 
 LETTERS = tuple(DeadLetter("clicks", 7, row, "too late", f'{{"src":{row},"dst":9}}') for row in range(3))
-NONE = read_events([], kind="int64")
+NONE = read_events([], "int64")
 
 
 class Cut(BaseException):
@@ -39,7 +39,7 @@ def reopen(tmp_path):
 def replay(letters, events):
     """Return a part that replays letters; the event of each, None: it cannot be read."""
     good = [row for row, event in enumerate(events) if event is not None]
-    batch = read_events([events[row] for row in good], kind="int64")
+    batch = read_events([events[row] for row in good], "int64")
     dead = tuple(
         DeadLetter(one.stream, one.offset, one.row, "still bad", one.event)
         for (_, one), event in zip(letters, events, strict=True)

@@ -271,7 +271,7 @@ def the_snapshot_above_is_taken(monkeypatch):
 
     monkeypatch.setattr(past, "list_snapshots", wrong)
     monkeypatch.setattr(
-        past,
+        recovery,
         "load_snapshot",
         lambda path: (*(loaded := whole_load(path))[:2], _moved(path, loaded[2]), loaded[3]),
     )

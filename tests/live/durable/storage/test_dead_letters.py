@@ -15,7 +15,7 @@ from dygcn.live.durable.dead_letters import chosen, parts_of
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.dead_letters import ALONE, TOGETHER, DeadLetter, events_of, shared
 
-NONE = read_events([], kind="int64")
+NONE = read_events([], "int64")
 MANY = 1_000
 REASONS = st.sampled_from(
     ["t is 9; allowed is at most 8", "weight is 0; allowed is more", "é \ud800", "", "7; 8"]
