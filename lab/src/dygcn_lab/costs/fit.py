@@ -33,9 +33,9 @@ WITHOUT = " without filter"
 _OF_USERS_AND_ITEMS = "online-retail", "lightgcn-gowalla", "lightgcn-lastfm", "movielens-small"
 _STAGES = {
     "rows": ("fitting_walks", "with_rows"),
-    "lists of what comes next": ("next_sample", "draw_lists"),
-    "reading vectors of lists": ("next_sample", "products_of"),
-    "score of what comes next": ("next_sample", "fit_next"),
+    "lists of what comes next": ("next_head", "draw_lists"),
+    "reading vectors of lists": ("next_head", "products_of"),
+    "score of what comes next": ("next_head", "fit_next"),
     "pairs of links": ("link_head", "sample_links"),
     "score of links": ("fitting_walks", "fit_heads"),
     "filter": ("fitting_walks", "fit_filter"),
