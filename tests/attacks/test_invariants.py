@@ -121,7 +121,7 @@ LINES = {
     ),
     "a mark of a batch stays": (
         "dygcn.engine.propagation.at_once",
-        "course.tools.marks.seen[course.tools.reach.nodes[i]] = 0",
+        "plan.tools.marks.seen[plan.tools.reached.nodes[i]] = 0",
         "pass",
     ),
 }

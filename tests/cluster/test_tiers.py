@@ -257,7 +257,7 @@ MUTANTS = {
     ),
     "a cached message is stale": (
         "propagation.pulling",
-        "add_row(heavy.rows, at, wave.table, wave.row[i], 1)",
+        "add_row(heavy.rows, at, frontier.table, frontier.row[i], 1)",
         "pass",
     ),
 }

@@ -22,17 +22,17 @@ def held(live):
     yield graph.node_arrays, (graph.strength, graph._change, *marks, *contacts)
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
-    buffers, course = rule._buffers, rule._course_of_now(graph)
-    arcs, tools, step = course.parts[0], course.parts[3], course.parts[5]
+    buffers, plan = rule._buffers, rule._plan_of_now(graph)
+    arcs, tools, step = plan.parts[0], plan.parts[3], plan.parts[5]
     given = buffers.few, graph.pull.arrays, graph.push.arrays, graph.weight_shift
     yield Parts((arcs.changes, arcs.pull, arcs.push, arcs.shift)), given
     heavy = rule._heavy.rows
-    yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reach, heavy)
+    yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reached, heavy)
     scratch = arcs, buffers.start, buffers.wanted, tools, rule.heavy_from, step
     looked_up = rule.features.unit_table(ids), ids.arrays, graph.buffers.arrays, graph.node_arrays
-    yield Parts(course.parts), (*scratch, *looked_up)
+    yield Parts(plan.parts), (*scratch, *looked_up)
     for order, sums in enumerate(rule.sums, 1):
-        yield Parts(step.parts), (sums.arrays, buffers.handoff(order, order == rule.orders))
+        yield Parts(step.parts), (sums.arrays, buffers.buffer(order, order == rule.orders))
         step = step.parts[-1]
 
 

@@ -57,11 +57,11 @@ def last_order_is_not_reported(monkeypatch):
     in_pieces(monkeypatch)
     whole = Spreading.add
 
-    def add(self, order, arcs, wave):
-        after = whole(self, order, arcs, wave)
+    def add(self, order, arcs, frontier):
+        after = whole(self, order, arcs, frontier)
         if order == len(self._sums):
-            self.seen[self._buffers.reach.arrays.nodes[wave.reached_count : after.reached_count]] = 0
-            after.reached_count = wave.reached_count
+            self.seen[self._buffers.reached.arrays.nodes[frontier.reached_count : after.reached_count]] = 0
+            after.reached_count = frontier.reached_count
         return after
 
     monkeypatch.setattr(Spreading, "add", add)
@@ -161,15 +161,15 @@ def hunt(few):
 LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
-        "return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)",
-        "write_messages(sums, arcs.changes.changed_senders, changed_senders, out.table, out.has)\n"
-        "return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)",
+        "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
+        "write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)\n"
+        "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
         -1,
     ),
     "those who left are reported as changed": (
         "dygcn.engine.propagation.at_once",
-        "course.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
-        "course.tools.marks.seen[batch.nodes[2, i]] = 0",
+        "plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
+        "plan.tools.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW,
     ),
 }

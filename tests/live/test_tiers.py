@@ -319,7 +319,7 @@ MUTANTS = {
     ),
     "a cached message is stale": (
         "propagation.pulling",
-        "add_row(heavy.rows, at, wave.table, wave.row[i], 1)",
+        "add_row(heavy.rows, at, frontier.table, frontier.row[i], 1)",
         "pass",
     ),
     "a pulled neighbour without a message counts": (
@@ -340,7 +340,7 @@ MUTANTS = {
     ),
     "who pulls is not listed when a hub moves": (
         "propagation.pulling",
-        "if push.count[wave.nodes[i]] > 0:",
+        "if push.count[frontier.nodes[i]] > 0:",
         "if False:",
     ),
 }

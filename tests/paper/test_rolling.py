@@ -5,7 +5,7 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph
-from dygcn.engine.propagation.orders import influence
+from dygcn.engine.propagation import influence
 from dygcn.paper import RollingRule, RuleOptions, SpectralRule, equations, plans
 from dygcn.testing import GRAPHS, DenseTwin, GraphOracle, random_events
 

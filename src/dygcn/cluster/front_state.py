@@ -22,7 +22,7 @@ from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
 from dygcn.engine.propagation import ExactRule
-from dygcn.engine.propagation.heavy import heavy_from
+from dygcn.engine.propagation.sums import heavy_from
 from dygcn.engine.records import Changed, Parts
 from dygcn.errors import ClusterError, FeatureError
 

@@ -8,7 +8,7 @@ record                    made by                                      read by
 `IdColumn`, `EventBatch`  ``engine.events`` (checked there, once)      ``engine.graph``
 `GraphDelta`              ``engine.graph`` (net effect of a batch)     ``engine.propagation``
 `FeatureDelta`            ``engine.features`` (changed rows of x)      ``engine.propagation``
-`Influence`               ``engine.propagation.orders`` (V_1..V_K)     the paper's rules
+`Influence`               ``engine.propagation.rule`` (V_1..V_K)     the paper's rules
 `Additions`               ``engine.propagation.exact`` (of one order)  ``dygcn_lab.costs``
 `Changed`                 ``engine.propagation`` (changed nodes)       ``live``
 `Moment`                  ``datasets`` (one step of a history)         ``dygcn_lab.evaluation``

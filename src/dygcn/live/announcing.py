@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.propagation.heavy import heavy_from
+from dygcn.engine.propagation.sums import heavy_from
 from dygcn.engine.records import Changed
 from dygcn.errors import FeatureError
 

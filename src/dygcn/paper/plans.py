@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.propagation.orders import influence
+from dygcn.engine.propagation import influence
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph

@@ -14,7 +14,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph.outcomes import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import exact, kernels, outcomes
-from dygcn.engine.propagation import scratch_buffers as buffers
+from dygcn.engine.propagation import spreading as buffers
 from dygcn.engine.records import Written
 from dygcn.errors import CapacityError
 from dygcn.live.digest import digest_of

@@ -67,9 +67,9 @@ def parts(monkeypatch):
     """How often an order was done in so many parts."""
     counts, whole = Counter(), spreading.Spreading._in_parts
 
-    def in_parts(self, order, arcs, wave, parts, pushes):
+    def in_parts(self, order, arcs, frontier, parts, pushes):
         counts[parts] += 1
-        return whole(self, order, arcs, wave, parts, pushes)
+        return whole(self, order, arcs, frontier, parts, pushes)
 
     monkeypatch.setattr(spreading, "SHARED", LEAST)
     monkeypatch.setattr(spreading.Spreading, "_in_parts", in_parts)

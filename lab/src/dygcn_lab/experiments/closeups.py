@@ -10,7 +10,7 @@ import numpy as np
 from dygcn.engine.events import read_events
 from dygcn.engine.measures.scores import unit_rows
 from dygcn.engine.models import State
-from dygcn.engine.propagation.orders import influence
+from dygcn.engine.propagation import influence
 from dygcn.engine.records import IdColumn
 from dygcn.paper import adopt
 from dygcn_lab.experiments.cells import Record

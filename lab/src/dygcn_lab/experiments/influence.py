@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph import Graph
-from dygcn.engine.propagation.orders import influence
+from dygcn.engine.propagation import influence
 from dygcn.paper.plans import influenced
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """A change of the graph becomes a change of the state, order by order."""
 
 from dygcn.engine.propagation.exact import ExactRule
-from dygcn.engine.propagation.orders import influence
-from dygcn.engine.propagation.rule import Rule
+from dygcn.engine.propagation.rule import Rule, influence
 from dygcn.engine.propagation.threads import set_threads
 
 __all__ = [

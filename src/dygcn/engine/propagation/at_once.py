@@ -24,28 +24,14 @@ if not cython.compiled:
     from dygcn.engine.graph.batch import BatchArrays, NodeArrays
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
     from dygcn.engine.graph.writing import apply_events
-    from dygcn.engine.propagation.gathering import number_nodes
-    from dygcn.engine.propagation.kernels import Tools, do_order
-    from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
+    from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, number_nodes
+    from dygcn.engine.propagation.kernels import Step, Tools, do_order
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int64, Nodes, UInt64
 
 
-class Step:
-    """One order: its sums, what it hands on, and the order that follows; None: it is the last."""
-
-    def __init__(self, sums: SumRows, out: Handoff, following: Step | None) -> None:
-        self.parts = sums, out, following
-        self.sums, self.out = sums, out
-        self.following: Any = following
-
-    def __reduce__(self) -> tuple[type[Step], tuple[Any, ...]]:
-        return Step, self.parts
-
-
-class Course:
+class UpdatePlan:
     """All that an update in one call works in, and buffers for one event.
 
     Parameters
@@ -67,7 +53,7 @@ class Course:
     def __init__(
         self,
         arcs: Arcs,
-        start: Handoff,
+        start: MessageBuffer,
         wanted: UInt64,
         tools: Tools,
         heavy_from: int,
@@ -91,110 +77,105 @@ class Course:
         self.op, self.weight = np.zeros(1, np.int8), np.zeros(1, np.int64)
         self.t = np.zeros(1 if half_life > 0 else 0)
 
-    def __reduce__(self) -> tuple[type[Course], tuple[Any, ...]]:
-        return Course, self.parts
+    def __reduce__(self) -> tuple[type[UpdatePlan], tuple[Any, ...]]:
+        return UpdatePlan, self.parts
 
 
-def _note_nodes(course: Course, batch: BatchArrays) -> int:
+def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
     """Mark who left, note who came; return how many nodes were reached."""
     reached_count = 0
     for i in range(batch.sizes[WENT]):
-        course.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
+        plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
     for i in range(batch.sizes[CAME]):
         node = batch.nodes[1, i]
-        if course.tools.marks.seen[node] == 0:
-            course.tools.marks.seen[node] = 1
-            course.tools.reach.nodes[reached_count] = node
-            course.tools.reach.orders[reached_count] = 1
+        if plan.tools.marks.seen[node] == 0:
+            plan.tools.marks.seen[node] = 1
+            plan.tools.reached.nodes[reached_count] = node
+            plan.tools.reached.orders[reached_count] = 1
             reached_count += 1
     return reached_count
 
 
-def _start(course: Course, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
+def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
     """Fill in what order 1 starts from: who sends, over which arcs, their features; return how many send."""
-    arcs = course.arcs.count
-    n = number_nodes(batch.arcs, arcs, arcs, course.tools.marks.place, changes.changed_senders, changes.row)
+    arcs = plan.arcs.count
+    n = number_nodes(batch.arcs, arcs, arcs, plan.tools.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):
         changes.receiver[i] = batch.arcs[i]
         changes.change[i] = batch.arc_weights[arcs + i] - batch.arc_weights[i]
     if units.hashed:
-        keys_at(ids, changes.changed_senders, n, course.wanted)
+        keys_at(ids, changes.changed_senders, n, plan.wanted)
     else:
-        hashes_at(ids, changes.changed_senders, n, course.wanted)
-    find_units(units, course.wanted, n, course.start.table, course.start.has)
+        hashes_at(ids, changes.changed_senders, n, plan.wanted)
+    find_units(units, plan.wanted, n, plan.start.table, plan.start.has)
     return n
 
 
 def _orders_from(
     step: Step,
-    order: int,
-    wave: Handoff,
+    frontier: MessageBuffer,
     senders: int,
-    course: Course,
+    plan: UpdatePlan,
     changed_senders: int,
-    reached_count: int,
+    reached: int,
     added: int,
 ) -> tuple[int, int, int, int]:
     """Do order after order; return the one that could not be done, or `ALL_DONE`, and how far it went."""
     last = step.following is None
     old = 0 if last else changed_senders
-    status, found, changed, reached = do_order(
-        wave, senders, course.arcs, old, course.tools, step.sums, step.out, order, reached_count
-    )
+    status, found, changed, now = do_order(frontier, senders, plan.arcs, old, plan.tools, step, reached)
     if status != DONE:
-        return order, senders, reached_count, added
+        return step.order, senders, reached, added
     if last:
-        return ALL_DONE, changed, reached, added + found
-    return _orders_from(
-        step.following, order + 1, step.out, changed, course, changed_senders, reached, added + found
-    )
+        return ALL_DONE, changed, now, added + found
+    return _orders_from(step.following, step.out, changed, plan, changed_senders, now, added + found)
 
 
-def _forget_marks(course: Course, batch: BatchArrays, reached_count: int) -> None:
+def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> None:
     for i in range(reached_count):
-        course.tools.marks.seen[course.tools.reach.nodes[i]] = 0
+        plan.tools.marks.seen[plan.tools.reached.nodes[i]] = 0
     for i in range(batch.sizes[WENT]):
-        course.tools.marks.seen[batch.nodes[2, i]] = 0
+        plan.tools.marks.seen[batch.nodes[2, i]] = 0
 
 
-def _propagate(course: Course, batch: BatchArrays) -> tuple[int, int, int, int]:
+def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int, int]:
     """Take what was written to the graph through every order."""
-    course.arcs.count = batch.sizes[MOVED] if course.directed else 2 * batch.sizes[MOVED]
-    if batch.sizes[CAME] > len(course.tools.reach.nodes) or course.arcs.count > len(course.wanted):
+    plan.arcs.count = batch.sizes[MOVED] if plan.directed else 2 * batch.sizes[MOVED]
+    if batch.sizes[CAME] > len(plan.tools.reached.nodes) or plan.arcs.count > len(plan.wanted):
         return NOT_BEGUN, 0, 0, 0
-    reached_count = _note_nodes(course, batch)
-    changed_senders = _start(course, course.arcs.changes, batch, course.ids, course.units)
+    reached_count = _note_nodes(plan, batch)
+    changed_senders = _start(plan, plan.arcs.changes, batch, plan.ids, plan.units)
     order, changed, reached_count, added = _orders_from(
-        course.first, 1, course.start, 0, course, changed_senders, reached_count, 0
+        plan.first, plan.start, 0, plan, changed_senders, reached_count, 0
     )
     if order == ALL_DONE:
-        _forget_marks(course, batch, reached_count)
+        _forget_marks(plan, batch, reached_count)
     return order, changed, reached_count, added
 
 
-def _count_due(course: Course, batch: BatchArrays) -> int:
+def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
     """Return how many of the touched nodes belong to another tier now."""
     due = 0
     for i in range(batch.sizes[TOUCHED]):
         node = batch.nodes[0, i]
-        arcs = max(course.arcs.pull.count[node], course.arcs.push.count[node])
-        due += tier_is_due(course.arcs.pull, node, arcs, course.heavy_from)
+        arcs = max(plan.arcs.pull.count[node], plan.arcs.push.count[node])
+        due += tier_is_due(plan.arcs.pull, node, arcs, plan.heavy_from)
     return due
 
 
 def _update(
-    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
+    plan: UpdatePlan, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
 ) -> tuple[int, int, int, int, int, int]:
     order, changed, reached_count, added, due = ALL_DONE, 0, 0, 0, 0
     status = apply_events(
-        course.batch,
-        course.arcs.pull,
-        course.arcs.push,
-        course.nodes,
-        course.directed,
-        course.stay,
-        course.limit,
-        course.half_life,
+        plan.batch,
+        plan.arcs.pull,
+        plan.arcs.push,
+        plan.nodes,
+        plan.directed,
+        plan.stay,
+        plan.limit,
+        plan.half_life,
         src,
         dst,
         op,
@@ -202,35 +183,32 @@ def _update(
         t,
     )
     if status == DONE:
-        order, changed, reached_count, added = _propagate(course, course.batch)
-        due = _count_due(course, course.batch)
+        order, changed, reached_count, added = _propagate(plan, plan.batch)
+        due = _count_due(plan, plan.batch)
     return status, order, due, changed, reached_count, added
 
 
 def update_at_once(
-    course: Course, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
+    plan: UpdatePlan, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
 ) -> tuple[int, int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
-    Returns
-    -------
-    tuple
-        What `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-        newcomers need larger buffers; how many nodes belong to another tier now; how many messages changed in
-        the order before that one, how many nodes were reached (`Course.reach`) and rows added to so far.
+    Return what `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
+    newcomers need larger buffers; how many nodes belong to another tier now; how many messages changed in the
+    order before that one, how many nodes were reached (`UpdatePlan.tools`) and rows added to so far.
     """
     with cython.nogil:
-        done = _update(course, src, dst, op, weight, t)
+        done = _update(plan, src, dst, op, weight, t)
     return done
 
 
 def update_edge(
-    course: Course, a: int, b: int, op: int, weight: int, t: float
+    plan: UpdatePlan, a: int, b: int, op: int, weight: int, t: float
 ) -> tuple[int, int, int, int, int, int]:
     """Apply one event, as `update_at_once` does, without an array made for it."""
     with cython.nogil:
-        course.src[0], course.dst[0], course.op[0], course.weight[0] = a, b, op, weight
-        if len(course.t) > 0:
-            course.t[0] = t
-        done = _update(course, course.src, course.dst, course.op, course.weight, course.t)
+        plan.src[0], plan.dst[0], plan.op[0], plan.weight[0] = a, b, op, weight
+        if len(plan.t) > 0:
+            plan.t[0] = t
+        done = _update(plan, plan.src, plan.dst, plan.op, plan.weight, plan.t)
     return done

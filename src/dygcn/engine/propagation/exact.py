@@ -25,18 +25,15 @@ from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY, arcs_that_turn, divide_all, due_tiers, set_tiers
 from dygcn.engine.propagation import kernels
-from dygcn.engine.propagation.at_once import Course, Step, update_at_once, update_edge
-from dygcn.engine.propagation.gathering import distinct_rows
-from dygcn.engine.propagation.heavy import HeavyMessages, heavy_from
-from dygcn.engine.propagation.kernels import Tools
+from dygcn.engine.propagation.at_once import UpdatePlan, update_at_once, update_edge
+from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows
+from dygcn.engine.propagation.kernels import Step, Tools
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.engine.propagation.pulling import PulledArcs, Pulls, add_pulled, put_whole
-from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
-from dygcn.engine.propagation.spreading import Spreading, Wave
+from dygcn.engine.propagation.spreading import Frontier, ScratchBuffers, Spreading
 from dygcn.engine.propagation.sum_rows import messages_of
-from dygcn.engine.propagation.sums import Sums
+from dygcn.engine.propagation.sums import HeavyMessages, Sums, heavy_from
 from dygcn.engine.propagation.threads import in_ranges, threads
-from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
 from dygcn.engine.records import (
     Additions,
     Bytes,
@@ -97,14 +94,14 @@ class ExactRule:
         self._spreading = Spreading(self.sums, self._buffers, self._heavy)
         self._nodes, self._shift = 0, GREATEST_SHIFT  # what there are rows for
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
-        self._parts: tuple[object, ...] = ()  # what the course below was made of
-        self._course: Course
+        self._parts: tuple[object, ...] = ()  # what the plan below was made of
+        self._plan: UpdatePlan
         self._pulled: tuple[object, ...] = ()  # what this was made of
         self._pulls: Pulls | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the course out of copies: it would bring all rows of a walk model, which copies share."""
-        kept = {name: value for name, value in vars(self).items() if name != "_course"}
+        """Leave the plan out of copies: it would bring all rows of a walk model, which copies share."""
+        kept = {name: value for name, value in vars(self).items() if name != "_plan"}
         return kept | {"_parts": (), "_pulled": (), "_pulls": None}
 
     @property
@@ -142,8 +139,8 @@ class ExactRule:
             return Changed(delta.arrived, np.ones(len(graph), np.int8), self.orders * len(graph))
         self.reserve(graph)
         arcs = self._arcs(graph, delta)
-        wave = self._features_changed(graph, arcs.changed_senders, features)
-        changed = self._spread(1, arcs, self._note_arrivals(delta, wave), delta.left)
+        frontier = self._features_changed(graph, arcs.changed_senders, features)
+        changed = self._spread(1, arcs, self._note_arrivals(delta, frontier), delta.left)
         return self._settled(graph, changed, delta.touched)
 
     def _arcs(self, graph: Graph, delta: GraphDelta) -> Arcs:
@@ -153,20 +150,20 @@ class ExactRule:
             changes, len(row), changed_senders, graph.pull.arrays, graph.push.arrays, graph.weight_shift
         )
 
-    def _note_arrivals(self, delta: GraphDelta, wave: Wave) -> Wave:
+    def _note_arrivals(self, delta: GraphDelta, frontier: Frontier) -> Frontier:
         if len(delta.left):
             self._spreading.seen[delta.left] = 1  # who left is reported by the graph
-        if wave.senders:
-            wave.reached_count = self._spreading.note(wave.handoff.arrays.nodes, 0, 0)
+        if frontier.senders:
+            frontier.reached_count = self._spreading.note(frontier.buffer.arrays.nodes, 0, 0)
         if len(delta.arrived):
-            wave.reached_count = self._spreading.note(delta.arrived, 1, wave.reached_count)
-        return wave
+            frontier.reached_count = self._spreading.note(delta.arrived, 1, frontier.reached_count)
+        return frontier
 
-    def _spread(self, first: int, arcs: Arcs, wave: Wave, left: Nodes) -> Changed:
-        """Take a wave from an order to the last."""
+    def _spread(self, first: int, arcs: Arcs, frontier: Frontier, left: Nodes) -> Changed:
+        """Take a frontier from an order to the last."""
         for k in range(first, self.orders + 1):
-            wave = self._spreading.add(k, arcs, wave)
-        changed = self._moved(wave, left)
+            frontier = self._spreading.add(k, arcs, frontier)
+        changed = self._moved(frontier, left)
         self._buffers.tidy(self.sums[-1].nbytes // 4)
         return changed
 
@@ -188,46 +185,49 @@ class ExactRule:
             return delta, self.apply(graph, delta)
         contact = 0.0 if graph.contacts is None else graph.contacts.clock  # when the last event happened
         while True:
-            course = self._course_of_now(graph)
+            plan = self._plan_of_now(graph)
             transaction.begun = True
             if edge is not None:
-                status, *reached = update_edge(course, *edge, graph.one, contact)
+                status, *reached = update_edge(plan, *edge, graph.one, contact)
             else:
                 assert events is not None
                 status, *reached = update_at_once(
-                    course, events.src, events.dst, events.op, events.weight, events.t
+                    plan, events.src, events.dst, events.op, events.weight, events.t
                 )
             written = transaction.collect(status)
             if written is not None:
                 return written, self._go_on(transaction, written, *reached)
 
-    def _course_of_now(self, graph: Graph) -> Course:
+    def _plan_of_now(self, graph: Graph) -> UpdatePlan:
         """Return what an update in one call works in; a new one if any of it was replaced since the last."""
         buffers, ids, marks = self._buffers, graph.ids, self._spreading.marks
-        work, reach, sums = buffers.works[0], buffers.reach, [one.arrays for one in self.sums]
+        work, reached, sums = buffers.works[0], buffers.reached, [one.arrays for one in self.sums]
         batch, around = graph.buffers.arrays, (graph.pull.arrays, graph.push.arrays, graph.weight_shift)
-        given = batch, graph.node_arrays, ids, ids.arrays, work, marks, reach, self._heavy.rows
-        parts = (*given, *around, buffers.last, *buffers.handoffs, *sums)
+        given = batch, graph.node_arrays, ids, ids.arrays, work, marks, reached, self._heavy.rows
+        parts = (*given, *around, buffers.last, *buffers.message_buffers, *sums)
         if parts != self._parts:
             assert self._looked_up is not None
             step: Any = None
             for order in range(self.orders, 0, -1):
-                step = Step(sums[order - 1], buffers.handoff(order, step is None), step)
-            arcs, tools = Arcs(buffers.few, 0, _NOBODY, *around), Tools(work, marks, reach, self._heavy.rows)
+                step = Step(sums[order - 1], buffers.buffer(order, step is None), order, step)
+            arcs, tools = (
+                Arcs(buffers.few, 0, _NOBODY, *around),
+                Tools(work, marks, reached, self._heavy.rows),
+            )
             scratch = arcs, buffers.start, buffers.wanted, tools, self.heavy_from, step
             units, half_life = self._looked_up.unit_table(ids), graph.count_half_life
             how = graph.directed, graph.stay, graph.limit, half_life
-            self._course = Course(*scratch, units, ids.arrays, batch, graph.node_arrays, *how)
+            self._plan = UpdatePlan(*scratch, units, ids.arrays, batch, graph.node_arrays, *how)
             self._parts = parts
-        return self._course
+        return self._plan
 
     def _go_on(self, transaction: Transaction, written: Written, order: int, due: int, *far: int) -> Changed:
         """Go on from the order that one call could not do, if there is one; see `update_at_once`."""
         changed, reached_count, rows = far
         graph = transaction.graph
         if order == ALL_DONE:
-            reach, heavy = self._buffers.reach.arrays, self._heavy.moved()
-            nodes, orders = reach.nodes[:reached_count].copy(), reach.orders[:reached_count].copy()
+            reached, heavy = self._buffers.reached.arrays, self._heavy.moved()
+            nodes, orders = reached.nodes[:reached_count].copy(), reached.orders[:reached_count].copy()
             turned = self._settle(graph, graph.buffers.touched()) if due else _NOBODY
             return Changed(nodes, orders, rows, heavy, turned)
         delta = transaction.delta(written)
@@ -235,11 +235,11 @@ class ExactRule:
             return self.apply(graph, delta)
         arcs = self._arcs(graph, delta)
         if order == 1:
-            wave = self._features_changed(graph, arcs.changed_senders, None)
-            wave.reached_count = reached_count
+            frontier = self._features_changed(graph, arcs.changed_senders, None)
+            frontier.reached_count = reached_count
         else:
-            wave = Wave(self._buffers.handoff(order - 1, last=False), changed, reached_count, rows)
-        return self._settled(graph, self._spread(order, arcs, wave, delta.left), delta.touched)
+            frontier = Frontier(self._buffers.buffer(order - 1, last=False), changed, reached_count, rows)
+        return self._settled(graph, self._spread(order, arcs, frontier, delta.left), delta.touched)
 
     def _settled(self, graph: Graph, changed: Changed, touched: Nodes) -> Changed:
         return replace(changed, touched=touched, turned=self._settle(graph, touched))
@@ -258,10 +258,10 @@ class ExactRule:
         if len(receiver):
             senders, row = distinct_rows(sender, self._spreading.place)
             turned = ArcChanges(receiver, row, change, senders, True)
-            wave = Wave(Handoff(*self.messages(graph, senders, 1), _NOBODY, _NOBODY), 0)
+            frontier = Frontier(MessageBuffer(*self.messages(graph, senders, 1), _NOBODY, _NOBODY), 0)
             arcs = Arcs(turned, len(row), senders, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
-            wave = self._spreading.add(PULLED_ORDER, arcs, wave)
-            self._spreading.seen[self._buffers.reach.arrays.nodes[: wave.reached_count]] = 0
+            frontier = self._spreading.add(PULLED_ORDER, arcs, frontier)
+            self._spreading.seen[self._buffers.reached.arrays.nodes[: frontier.reached_count]] = 0
         was_heavy = graph.tiers[nodes] > 0
         rising, falling = nodes[~was_heavy], nodes[was_heavy & (tiers == 0)]
         self._heavy.put(rising, *self.messages(graph, rising, 1))
@@ -278,11 +278,13 @@ class ExactRule:
         count = graph.push.count[nodes]
         return np.where(graph.tiers[nodes] > 0, graph.push.upper[nodes], count) if self.pulls_some else count
 
-    def _features_changed(self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None) -> Wave:
+    def _features_changed(
+        self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None
+    ) -> Frontier:
         """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
         table, has = self.features.units(changed_senders, graph.ids)
         if features is None:
-            return Wave(Handoff(table, has, _NOBODY, _NOBODY), 0)
+            return Frontier(MessageBuffer(table, has, _NOBODY, _NOBODY), 0)
         self.features.write(features)
         stored, nodes = self.features, features.nodes
         assert isinstance(stored, Given | Blocks)
@@ -292,16 +294,16 @@ class ExactRule:
         senders = features.nodes[differs]
         row = np.arange(len(changed_senders), len(changed_senders) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
-        return Wave(Handoff(table, has, senders, row), len(senders))
+        return Frontier(MessageBuffer(table, has, senders, row), len(senders))
 
-    def _moved(self, wave: Wave, left: Nodes) -> Changed:
+    def _moved(self, frontier: Frontier, left: Nodes) -> Changed:
         """Return each node with the lowest order at which it changed."""
-        reach, count = self._buffers.reach.arrays, wave.reached_count
-        nodes, orders = reach.nodes[:count].copy(), reach.orders[:count].copy()
+        reached, count = self._buffers.reached.arrays, frontier.reached_count
+        nodes, orders = reached.nodes[:count].copy(), reached.orders[:count].copy()
         self._spreading.seen[nodes] = 0
         if len(left):
             self._spreading.seen[left] = 0
-        return Changed(nodes, orders, wave.rows, self._heavy.moved())
+        return Changed(nodes, orders, frontier.rows, self._heavy.moved())
 
     def rebuild(self, graph: Graph) -> None:
         """Compute the state from nothing: every tier, every row, every order."""

@@ -1,12 +1,14 @@
 """Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
 
 Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
-ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers.
+ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers. No array that
+loops hand to each other grows: a larger one is another object, and a running loop keeps its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,18 +20,165 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
+    from dygcn.engine._rows import RowBlock
     from dygcn.engine.graph.arcs import ArcArrays, is_upper
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Int8, Int32, Int64, Nodes
+    from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
 NEAR, FAR = 8, 16  # rounds ahead
 EAGER = 32  # senders; of fewer everything that will be needed is fetched at once
 SPAN = 12  # a span has at least 2**12 nodes
 MANY = 1 << 15  # pushes; fewer lie in a near cache anyway
 BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
+
+
+WorkArrays = namedtuple(
+    "WorkArrays",
+    "node row factor receivers first sorted_row sorted_factor before after slots movers spans",
+)
+MessageArrays = namedtuple("MessageArrays", "table has nodes row")
+MarkArrays = namedtuple("MarkArrays", "place seen own")
+ReachedArrays = namedtuple("ReachedArrays", "nodes orders")
+
+
+class Work:
+    """What `gathering.gather` fills: pushes as they are listed, then sorted by receiver.
+
+    Parameters
+    ----------
+    node, row, factor
+        Of each push: its receiver, the row of the table that is added, what it is taken times.
+    receivers, first
+        Each receiver once, and where its pushes begin; one more than there are receivers.
+    sorted_row, sorted_factor
+        Of each push, sorted.
+    before, after, slots
+        Of each receiver: degrees, and where its row lies.
+    movers
+        Which receivers have their row in the wrong place for their degree.
+    spans
+        Where the pushes to each span of the nodes begin, then where they end.
+    """
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = given = WorkArrays(*arrays)
+        self.node, self.row, self.factor = given.node, given.row, given.factor
+        self.receivers, self.first, self.spans = given.receivers, given.first, given.spans
+        self.sorted_row, self.sorted_factor = given.sorted_row, given.sorted_factor
+        self.before, self.after, self.slots, self.movers = (
+            given.before,
+            given.after,
+            given.slots,
+            given.movers,
+        )
+
+    def __reduce__(self) -> tuple[type[Work], WorkArrays]:
+        return Work, self.arrays
+
+
+class MessageBuffer:
+    """What one order hands to the next.
+
+    Parameters
+    ----------
+    table
+        Old messages of the senders of changed arcs, then the changes of messages; no rows: nobody asks.
+    has
+        For each row of the table: 1 where there is a message; +1, -1 or 0 for a change.
+    nodes, row
+        Whose message changed, and which row says by how much.
+    """
+
+    def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
+        self.arrays = MessageArrays(table, has, nodes, row)
+        self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
+
+    def __reduce__(self) -> tuple[type[MessageBuffer], MessageArrays]:
+        return MessageBuffer, self.arrays
+
+
+class ArcChanges:
+    """The arcs that an update changed, for all orders.
+
+    Parameters
+    ----------
+    receiver, row, change
+        Of each arc: who aggregates, the row of the sender in every table, the change of the weight.
+    changed_senders
+        The senders, each once; their rows are the first of every table.
+    turned
+        The arcs weigh what they did, but are pushed where they were pulled, or the other way.
+    """
+
+    def __init__(
+        self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes, turned: bool = False
+    ) -> None:
+        self.arrays = receiver, row, change, changed_senders, turned
+        self.receiver, self.row, self.change, self.changed_senders = receiver, row, change, changed_senders
+        self.turned = turned
+
+    def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes, bool]]:
+        return ArcChanges, self.arrays
+
+
+class Arcs:
+    """What all orders of an update share.
+
+    Parameters
+    ----------
+    changes, count
+        The arcs that changed, and how many these are.
+    changed_senders
+        Their senders, each once.
+    pull, push
+        Who aggregates whom, and who is aggregated by whom.
+    shift
+        Every weight is a multiple of 2 to this.
+    """
+
+    def __init__(
+        self,
+        changes: ArcChanges,
+        count: int,
+        changed_senders: Nodes,
+        pull: ArcArrays,
+        push: ArcArrays,
+        shift: int,
+    ) -> None:
+        self.changes, self.count, self.changed_senders = changes, count, changed_senders
+        self.pull, self.push, self.shift = pull, push, shift
+
+
+class Marks:
+    """Marks of every node.
+
+    Parameters
+    ----------
+    place, seen
+        -1 and 0 between updates.
+    own
+        1 for nodes that high orders add to, 0 for mirrors of other shards' nodes; empty: there are none.
+    """
+
+    def __init__(self, place: Int32, seen: Int8, own: Int8) -> None:
+        self.arrays = MarkArrays(place, seen, own)
+        self.place, self.seen, self.own = place, seen, own
+
+    def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
+        return Marks, self.arrays
+
+
+class ReachedNodes:
+    """Whom an update changed, and at which order."""
+
+    def __init__(self, nodes: Nodes, orders: Int8) -> None:
+        self.arrays = ReachedArrays(nodes, orders)
+        self.nodes, self.orders = nodes, orders
+
+    def __reduce__(self) -> tuple[type[ReachedNodes], ReachedArrays]:
+        return ReachedNodes, self.arrays
 
 
 def in_units(weight: int, shift: int) -> int:
@@ -83,8 +232,8 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
 
 def _listeners(push: ArcArrays, sender: int, sums: SumRows) -> int:
     """Return how many of the first arcs of a sender's block have all to whom it pushes."""
-    reach: int = push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
-    return reach
+    count: int = push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
+    return count
 
 
 def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
@@ -93,13 +242,13 @@ def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
     return bar
 
 
-def count_pushes(wave: Handoff, senders: int, push: ArcArrays, sums: SumRows) -> int:
+def count_pushes(frontier: MessageBuffer, senders: int, push: ArcArrays, sums: SumRows) -> int:
     """Return how many rows the senders reach at most, some of them more than once."""
     total = 0
     for i in range(senders):
         if i + FAR < senders:
-            prefetch_32(push.count, wave.nodes[i + FAR])
-        total += _listeners(push, wave.nodes[i], sums)
+            prefetch_32(push.count, frontier.nodes[i + FAR])
+        total += _listeners(push, frontier.nodes[i], sums)
     return total
 
 
@@ -118,7 +267,7 @@ def _span(pushes: int, nodes: int) -> int:
 
 
 def _count_spans(
-    wave: Handoff,
+    frontier: MessageBuffer,
     senders: int,
     changes: ArcChanges,
     arcs: int,
@@ -136,12 +285,12 @@ def _count_spans(
         return
     for r in range(senders):
         if r + FAR < senders:
-            prefetch_64(push.start, wave.nodes[r + FAR])
-            prefetch_32(push.count, wave.nodes[r + FAR])
+            prefetch_64(push.start, frontier.nodes[r + FAR])
+            prefetch_32(push.count, frontier.nodes[r + FAR])
         if r + NEAR < senders:
-            prefetch_32(push.others, push.start[wave.nodes[r + NEAR]])
-        base, bar = push.start[wave.nodes[r]], _bar(push, wave.nodes[r], sums)
-        for i in range(base, base + _listeners(push, wave.nodes[r], sums)):
+            prefetch_32(push.others, push.start[frontier.nodes[r + NEAR]])
+        base, bar = push.start[frontier.nodes[r]], _bar(push, frontier.nodes[r], sums)
+        for i in range(base, base + _listeners(push, frontier.nodes[r], sums)):
             v = push.others[i]
             if (bar < 0 or push.tiers[v] > bar) and is_mine(v, mine) and is_own(v, marks.own):
                 work.spans[(v >> bits) + 1] += 1
@@ -163,7 +312,7 @@ def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
 
 
 def _list_pushes(
-    wave: Handoff,
+    frontier: MessageBuffer,
     senders: int,
     push: ArcArrays,
     shift: int,
@@ -177,15 +326,15 @@ def _list_pushes(
     eager = senders < EAGER
     for r in range(senders):
         if r + FAR < senders:
-            prefetch_64(push.start, wave.nodes[r + FAR])
-            prefetch_32(push.count, wave.nodes[r + FAR])
+            prefetch_64(push.start, frontier.nodes[r + FAR])
+            prefetch_32(push.count, frontier.nodes[r + FAR])
         if r + NEAR < senders:
-            ahead = push.start[wave.nodes[r + NEAR]]
+            ahead = push.start[frontier.nodes[r + NEAR]]
             prefetch_32(push.others, ahead)
             prefetch_64(push.weights, ahead)
-        base, bar = push.start[wave.nodes[r]], _bar(push, wave.nodes[r], sums)
-        stop = base + _listeners(push, wave.nodes[r], sums)
-        row = wave.row[r]
+        base, bar = push.start[frontier.nodes[r]], _bar(push, frontier.nodes[r], sums)
+        stop = base + _listeners(push, frontier.nodes[r], sums)
+        row = frontier.row[r]
         for i in range(base, stop):
             v = push.others[i]
             if (bar < 0 or push.tiers[v] > bar) and is_mine(v, mine) and is_own(v, marks.own):
@@ -257,7 +406,7 @@ def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
     return found
 
 
-def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -> int:
+def _degrees(found: int, shift: int, frontier: MessageBuffer, sums: SumRows, work: Work) -> int:
     """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
     moving = 0
     unit = 1  # not 1 << shift: C would shift an int of 32 bits
@@ -270,7 +419,7 @@ def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -
         before = sums.degree[v]
         gained = 0
         for c in range(work.first[i], work.first[i + 1]):
-            gained += work.sorted_factor[c] * wave.has[work.sorted_row[c]]
+            gained += work.sorted_factor[c] * frontier.has[work.sorted_row[c]]
         now = before + gained * unit  # C has no left shift of what is below zero
         at = sums.slot[v]
         work.before[i], work.after[i], work.slots[i] = before, now, at
@@ -283,11 +432,18 @@ def _degrees(found: int, shift: int, wave: Handoff, sums: SumRows, work: Work) -
 
 
 def gather(
-    wave: Handoff, senders: int, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
+    frontier: MessageBuffer,
+    senders: int,
+    arcs: Arcs,
+    mine: int,
+    sums: SumRows,
+    marks: Marks,
+    work: Work,
+    pushes: int,
 ) -> tuple[int, int, int]:
     """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
 
-    The rows that will be added stand in the table of the wave: the old messages of changed arcs' senders,
+    The rows that will be added stand in the table of the frontier: the old messages of changed arcs' senders,
     taken times the change of the weight, and the change of each sender's message, taken times the weight of
     the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many there are to all
     nodes.
@@ -298,8 +454,8 @@ def gather(
         How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
     """
     bits = _span(pushes, len(marks.place))
-    _count_spans(wave, senders, arcs.changes, arcs.count, arcs.push, mine, sums, marks, bits, work)
-    _list_pushes(wave, senders, arcs.push, arcs.shift, mine, sums, marks, bits, work)
+    _count_spans(frontier, senders, arcs.changes, arcs.count, arcs.push, mine, sums, marks, bits, work)
+    _list_pushes(frontier, senders, arcs.push, arcs.shift, mine, sums, marks, bits, work)
     _list_changes(arcs.changes, arcs.count, arcs.push, arcs.shift, mine, sums, bits, work)
     found, low = 0, 0
     for i in range(SPANS if bits < 31 else 1):
@@ -307,19 +463,28 @@ def gather(
             found = _group(low, work.spans[i], found, marks.place, work)
             low = work.spans[i]
     work.first[found] = low
-    return found, low, _degrees(found, arcs.shift, wave, sums, work)
+    return found, low, _degrees(found, arcs.shift, frontier, sums, work)
 
 
 def gather_part(
-    wave: Handoff, senders: int, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
+    frontier: MessageBuffer,
+    senders: int,
+    arcs: Arcs,
+    mine: int,
+    sums: SumRows,
+    marks: Marks,
+    work: Work,
+    pushes: int,
 ) -> tuple[int, int, int]:
     """Gather for one part of the nodes, while other threads gather for others."""
     with cython.nogil:
-        gathered = gather(wave, senders, arcs, mine, sums, marks, work, pushes)
+        gathered = gather(frontier, senders, arcs, mine, sums, marks, work, pushes)
     return gathered
 
 
-def note_orders(nodes: Nodes, n: int, order: int, seen: Int8, reach: Reach, reached_count: int) -> int:
+def note_orders(
+    nodes: Nodes, n: int, order: int, seen: Int8, reached: ReachedNodes, reached_count: int
+) -> int:
     """Append those of the first `n` nodes that no lower order changed; return how many there are now."""
     for i in range(n):
         if i + FAR < n:
@@ -327,8 +492,8 @@ def note_orders(nodes: Nodes, n: int, order: int, seen: Int8, reach: Reach, reac
         node = nodes[i]
         if seen[node] == 0:
             seen[node] = 1
-            reach.nodes[reached_count] = node
-            reach.orders[reached_count] = order
+            reached.nodes[reached_count] = node
+            reached.orders[reached_count] = order
             reached_count += 1
     return reached_count
 

@@ -4,10 +4,9 @@ from dygcn.engine._native cimport prefetch_8
 from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, prefetch_row
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
-from dygcn.engine.propagation.gathering cimport count_pushes, gather, in_units, note_orders
+from dygcn.engine.propagation.gathering cimport Arcs, Marks, MessageBuffer, ReachedNodes, Work, count_pushes, gather, in_units, note_orders
 from dygcn.engine.propagation.pulling cimport HeavyRows, follow
 from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
-from dygcn.engine.propagation.work cimport Arcs, Handoff, Marks, Reach, Work
 
 cdef int64_t AHEAD
 cdef int64_t CACHED
@@ -24,24 +23,32 @@ cdef class Tools:
     cdef readonly tuple parts
     cdef Work work
     cdef Marks marks
-    cdef Reach reach
+    cdef ReachedNodes reached
     cdef HeavyRows heavy
+
+@cython.final
+cdef class Step:
+    cdef readonly tuple parts
+    cdef SumRows sums
+    cdef MessageBuffer out
+    cdef int64_t order
+    cdef Step following
 
 @cython.locals(found=bint)
 cdef bint _pulls(int64_t v, int64_t first, int64_t stop, Work work, ArcArrays pull) noexcept nogil
 cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogil
 @cython.locals(n=int64_t, ahead=int64_t, near=int64_t, v=int64_t, slot=int64_t, first=int64_t, stop=int64_t, was=double, now=double, to=int64_t, gained=int64_t, wanted=bint, changed=bint)
-cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t out_row, ArcArrays pull) noexcept nogil
+cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, MessageBuffer frontier, MessageBuffer out, Py_ssize_t at, Py_ssize_t out_row, ArcArrays pull) noexcept nogil
 @cython.locals(changed=int64_t)
-cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, Handoff wave, Handoff out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
+cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, MessageBuffer frontier, MessageBuffer out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
 @cython.locals(n=int64_t)
-cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Tools tools, SumRows sums, Handoff wave, Arcs arcs, Py_ssize_t changed_senders, Handoff out, int64_t order, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Tools tools, Step step, MessageBuffer frontier, Arcs arcs, Py_ssize_t changed_senders, int64_t reached) noexcept nogil
 @cython.locals(pushes=int64_t, found=int64_t, moving=int64_t, n=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t) do_order(Handoff wave, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, SumRows sums, Handoff out, int64_t order, int64_t reached_count) noexcept nogil
+cdef (int64_t, int64_t, int64_t, int64_t) do_order(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, Step step, int64_t reached) noexcept nogil
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t))
-cpdef object order_at_once(Handoff wave, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, SumRows sums, Handoff out, int64_t order, int64_t reached_count)
+cpdef object order_at_once(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, Step step, int64_t reached)
 @cython.locals(done=(int64_t, int64_t))
-cpdef object finish_gathered(Py_ssize_t found, Tools tools, SumRows sums, Handoff wave, Arcs arcs, Py_ssize_t changed_senders, Handoff out, int64_t order, int64_t reached_count)
+cpdef object finish_gathered(Py_ssize_t found, Tools tools, Step step, MessageBuffer frontier, Arcs arcs, Py_ssize_t changed_senders, int64_t reached)
 @cython.locals(v=int64_t, d=int64_t, weight=int64_t)
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
 @cython.locals(first=int64_t)

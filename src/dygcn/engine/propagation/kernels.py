@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dygcn.engine.propagation.outcomes import DONE, EVERYBODY, MISPLACED, NARROW, SMALL_TABLE, SMALL_WORK
 
@@ -15,10 +15,19 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import prefetch_stamp, stamp
-    from dygcn.engine.propagation.gathering import count_pushes, gather, in_units, note_orders
+    from dygcn.engine.propagation.gathering import (
+        Arcs,
+        Marks,
+        MessageBuffer,
+        ReachedNodes,
+        Work,
+        count_pushes,
+        gather,
+        in_units,
+        note_orders,
+    )
     from dygcn.engine.propagation.pulling import HeavyRows, follow
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
-    from dygcn.engine.propagation.work import Arcs, Handoff, Marks, Reach, Work
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int64
@@ -31,12 +40,24 @@ AT_ONCE = 96  # rows; no more are fetched before the first is needed
 class Tools:
     """What an update works with: arrays for pushes, marks of nodes, whom it reached, messages that follow."""
 
-    def __init__(self, work: Work, marks: Marks, reach: Reach, heavy: HeavyRows) -> None:
-        self.parts = work, marks, reach, heavy
-        self.work, self.marks, self.reach, self.heavy = work, marks, reach, heavy
+    def __init__(self, work: Work, marks: Marks, reached: ReachedNodes, heavy: HeavyRows) -> None:
+        self.parts = work, marks, reached, heavy
+        self.work, self.marks, self.reached, self.heavy = work, marks, reached, heavy
 
-    def __reduce__(self) -> tuple[type[Tools], tuple[Work, Marks, Reach, HeavyRows]]:
+    def __reduce__(self) -> tuple[type[Tools], tuple[Work, Marks, ReachedNodes, HeavyRows]]:
         return Tools, self.parts
+
+
+class Step:
+    """One order: its sums, the messages it hands on, its number, and the next step; None: it is the last."""
+
+    def __init__(self, sums: SumRows, out: MessageBuffer, order: int, following: Step | None = None) -> None:
+        self.parts = sums, out, order, following
+        self.sums, self.out, self.order = sums, out, order
+        self.following: Any = following
+
+    def __reduce__(self) -> tuple[type[Step], tuple[Any, ...]]:
+        return Step, self.parts
 
 
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
@@ -57,7 +78,14 @@ def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
 
 
 def _add_up(
-    found: int, work: Work, sums: SumRows, wave: Handoff, out: Handoff, at: int, out_row: int, pull: ArcArrays
+    found: int,
+    work: Work,
+    sums: SumRows,
+    frontier: MessageBuffer,
+    out: MessageBuffer,
+    at: int,
+    out_row: int,
+    pull: ArcArrays,
 ) -> int:
     """Add to the row of each gathered receiver; return how many messages changed.
 
@@ -67,7 +95,7 @@ def _add_up(
     """
     n = 0
     wanted = out.table.rows > 0  # else nobody needs by how much
-    ahead = work.first[found] if wave.table.rows * wave.table.width > CACHED else 0
+    ahead = work.first[found] if frontier.table.rows * frontier.table.width > CACHED else 0
     for i in range(found):
         near = min(i + AHEAD, found - 1)
         _prefetch_sums(sums, work.receivers[near], work.slots[near])
@@ -80,7 +108,7 @@ def _add_up(
             changed = add_all(
                 sums.narrow,
                 narrow_row(slot, v),
-                wave.table,
+                frontier.table,
                 work.sorted_row,
                 work.sorted_factor,
                 first,
@@ -95,7 +123,7 @@ def _add_up(
             changed = add_all(
                 sums.wide,
                 slot,
-                wave.table,
+                frontier.table,
                 work.sorted_row,
                 work.sorted_factor,
                 first,
@@ -119,8 +147,8 @@ def add_part(
     found: int,
     work: Work,
     sums: SumRows,
-    wave: Handoff,
-    out: Handoff,
+    frontier: MessageBuffer,
+    out: MessageBuffer,
     at: int,
     changed_senders: int,
     pull: ArcArrays,
@@ -131,102 +159,88 @@ def add_part(
     `out` are those of senders of changed arcs.
     """
     with cython.nogil:
-        changed = _add_up(found, work, sums, wave, out, at, changed_senders + at, pull)
+        changed = _add_up(found, work, sums, frontier, out, at, changed_senders + at, pull)
     return changed
 
 
 def finish_order(
     found: int,
     tools: Tools,
-    sums: SumRows,
-    wave: Handoff,
+    step: Step,
+    frontier: MessageBuffer,
     arcs: Arcs,
     changed_senders: int,
-    out: Handoff,
-    order: int,
-    reached_count: int,
+    reached: int,
 ) -> tuple[int, int]:
     """Write one gathered order; return how many messages changed and how many nodes the update has reached.
 
     Old messages of this order are taken first, before its sums are written: the next order needs them.
     """
-    write_messages(sums, arcs.changes.changed_senders, changed_senders, out.table, out.has)
-    n = _add_up(found, tools.work, sums, wave, out, 0, changed_senders, arcs.pull)
-    if order == 1:
-        follow(tools.heavy, out, n, arcs.push)
-    return n, note_orders(out.nodes, n, order, tools.marks.seen, tools.reach, reached_count)
+    write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)
+    n = _add_up(found, tools.work, step.sums, frontier, step.out, 0, changed_senders, arcs.pull)
+    if step.order == 1:
+        follow(tools.heavy, step.out, n, arcs.push)
+    return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)
 
 
 def do_order(
-    wave: Handoff,
+    frontier: MessageBuffer,
     senders: int,
     arcs: Arcs,
     changed_senders: int,
     tools: Tools,
-    sums: SumRows,
-    out: Handoff,
-    order: int,
-    reached_count: int,
+    step: Step,
+    reached: int,
 ) -> tuple[int, int, int, int]:
-    """Gather and write one order, or say what is in the way of it, having written nothing.
+    """Gather and write one order, or return what is in the way of it, having written nothing.
 
-    Returns
-    -------
-    tuple
-        `DONE`, how many receivers there were, how many of them changed, how many nodes were reached
-        so far; or
-        `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers and
-        how many of their rows must be changed first.
+    Return `DONE`, how many receivers there were, how many of them changed, how many nodes were reached so
+    far; or `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers
+    and how many of their rows must be changed first.
     """
-    pushes = arcs.count + count_pushes(wave, senders, arcs.push, sums)
+    pushes = arcs.count + count_pushes(frontier, senders, arcs.push, step.sums)
     if pushes >= len(tools.work.node):
         return SMALL_WORK, pushes, 0, 0
-    found, _, moving = gather(wave, senders, arcs, EVERYBODY, sums, tools.marks, tools.work, pushes)
-    if changed_senders + found > len(out.has) or reached_count + found > len(tools.reach.nodes):
+    found, _, moving = gather(frontier, senders, arcs, EVERYBODY, step.sums, tools.marks, tools.work, pushes)
+    if changed_senders + found > len(step.out.has) or reached + found > len(tools.reached.nodes):
         return SMALL_TABLE, changed_senders + found, found, 0
     if moving > 0:
         return MISPLACED, found, moving, 0
     if found <= AT_ONCE:
         for i in range(found):
-            _prefetch_sums(sums, tools.work.receivers[i], tools.work.slots[i])
+            _prefetch_sums(step.sums, tools.work.receivers[i], tools.work.slots[i])
             prefetch_8(tools.marks.seen, tools.work.receivers[i])
-    n, reached_count = finish_order(
-        found, tools, sums, wave, arcs, changed_senders, out, order, reached_count
-    )
-    return DONE, found, n, reached_count
+    n, reached = finish_order(found, tools, step, frontier, arcs, changed_senders, reached)
+    return DONE, found, n, reached
 
 
 def order_at_once(
-    wave: Handoff,
+    frontier: MessageBuffer,
     senders: int,
     arcs: Arcs,
     changed_senders: int,
     tools: Tools,
-    sums: SumRows,
-    out: Handoff,
-    order: int,
-    reached_count: int,
+    step: Step,
+    reached: int,
 ) -> tuple[int, int, int, int]:
     """Do one order in one call; see `do_order`."""
     with cython.nogil:
-        done = do_order(wave, senders, arcs, changed_senders, tools, sums, out, order, reached_count)
+        done = do_order(frontier, senders, arcs, changed_senders, tools, step, reached)
     return done
 
 
 def finish_gathered(
     found: int,
     tools: Tools,
-    sums: SumRows,
-    wave: Handoff,
+    step: Step,
+    frontier: MessageBuffer,
     arcs: Arcs,
     changed_senders: int,
-    out: Handoff,
-    order: int,
-    reached_count: int,
+    reached: int,
 ) -> tuple[int, int]:
     """Write one gathered order in one call; see `finish_order`."""
     with cython.nogil:
-        done = finish_order(found, tools, sums, wave, arcs, changed_senders, out, order, reached_count)
+        done = finish_order(found, tools, step, frontier, arcs, changed_senders, reached)
     return done
 
 

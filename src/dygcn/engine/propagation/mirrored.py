@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.propagation.exact import ExactRule
-from dygcn.engine.propagation.gathering import distinct_rows, next_ring
-from dygcn.engine.propagation.spreading import Wave
+from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows, next_ring
+from dygcn.engine.propagation.spreading import Frontier
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
-from dygcn.engine.propagation.work import ArcChanges, Arcs, Handoff
 from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored, Written
 from dygcn.errors import OptionError
 
@@ -136,14 +135,14 @@ class MirroredRule(ExactRule):
             senders,
         )
         units, has = self.features.units(senders, graph.ids)
-        wave = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
+        frontier = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
         spreading.seen[own_left] = 1
-        wave.reached_count = spreading.note(arrived, 1, 0)
-        wave = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, *both, shift), wave)
+        frontier.reached_count = spreading.note(arrived, 1, 0)
+        frontier = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, *both, shift), frontier)
         if len(first.nodes):
-            wave = self._with_first_rows(wave, len(senders), first)
+            frontier = self._with_first_rows(frontier, len(senders), first)
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
-        changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, *both, shift), wave, own_left)
+        changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, *both, shift), frontier, own_left)
         self.forget_rows(gone)
         self.sums[1].clear(own_left)
         self._settle(graph, delta.touched)
@@ -165,17 +164,19 @@ class MirroredRule(ExactRule):
         at_own = self.own[receiver] > 0  # mirrors have no sum of order 2
         return receiver[at_own], sender[at_own], change[at_own]
 
-    def _with_first_rows(self, wave: Wave, senders: int, first: FirstRows) -> Wave:
-        """Write rows of new mirrors, and add to a wave that they have messages now."""
+    def _with_first_rows(self, frontier: Frontier, senders: int, first: FirstRows) -> Frontier:
+        """Write rows of new mirrors, and add to a frontier that they have messages now."""
         rows, has = self.take_rows(first)
-        given, used = wave.handoff.arrays, senders + wave.senders
-        handoff = Handoff(
+        given, used = frontier.buffer.arrays, senders + frontier.senders
+        buffer = MessageBuffer(
             np.concatenate((given.table[:used], rows)),
             np.concatenate((given.has[:used], has)),
-            np.concatenate((given.nodes[: wave.senders], first.nodes)),
-            np.concatenate((given.row[: wave.senders], np.arange(used, used + len(rows), dtype=np.int32))),
+            np.concatenate((given.nodes[: frontier.senders], first.nodes)),
+            np.concatenate(
+                (given.row[: frontier.senders], np.arange(used, used + len(rows), dtype=np.int32))
+            ),
         )
-        return Wave(handoff, wave.senders + len(rows), wave.reached_count, wave.rows)
+        return Frontier(buffer, frontier.senders + len(rows), frontier.reached_count, frontier.rows)
 
     def rows_after(
         self, graph: Graph, nodes: Nodes, receiver: Nodes, sender: Nodes, change: Int64
@@ -213,7 +214,7 @@ class MirroredRule(ExactRule):
         self._renewed(nodes)
 
     def _renewed(self, nodes: Nodes) -> tuple[Int32, Int64]:
-        """Return messages whose sums were written by no wave, and have rows of heavy nodes follow them."""
+        """Return messages whose sums no update wrote, and bring rows of heavy nodes up to date."""
         messages = messages_of(self.sums[0].arrays, nodes, self.features.width)
         self._heavy.renew(nodes, *messages)
         return messages
@@ -253,7 +254,7 @@ class MirroredRule(ExactRule):
         for nodes in blocks_of(here, graph.push.count):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
-            self._add(2, arcs, Wave(Handoff(rows, has, nodes, row), len(nodes)))
+            self._add(2, arcs, Frontier(MessageBuffer(rows, has, nodes, row), len(nodes)))
 
     def _add_arcs(self, graph: Graph, receiver: Nodes, sender: Nodes, change: Int64) -> None:
         """Add h_0 over arcs, when nobody asks who changed."""
@@ -262,15 +263,15 @@ class MirroredRule(ExactRule):
         arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
         self._add(1, arcs, _start(*self.features.units(senders, graph.ids)))
 
-    def _add(self, order: int, arcs: Arcs, wave: Wave) -> None:
-        wave = self._spreading.add(order, arcs, wave)
-        self._spreading.seen[self._buffers.reach.arrays.nodes[: wave.reached_count]] = 0
+    def _add(self, order: int, arcs: Arcs, frontier: Frontier) -> None:
+        frontier = self._spreading.add(order, arcs, frontier)
+        self._spreading.seen[self._buffers.reached.arrays.nodes[: frontier.reached_count]] = 0
         self._buffers.tidy(self.sums[-1].nbytes // 4)
 
 
-def _start(units: Stored, has: Int64) -> Wave:
-    """Return the wave of order 1: whose h_0 is added over which arc; no h_0 ever changes."""
-    return Wave(Handoff(units, has, _NOBODY, _NOBODY), 0)
+def _start(units: Stored, has: Int64) -> Frontier:
+    """Return the frontier of order 1: whose h_0 is added over which arc; no h_0 ever changes."""
+    return Frontier(MessageBuffer(units, has, _NOBODY, _NOBODY), 0)
 
 
 def blocks_of(nodes: Int64 | Nodes, count: Int32) -> Iterator[Nodes]:

@@ -5,7 +5,7 @@ from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, copy_row,
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.ticks cimport Ticks
 from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
-from dygcn.engine.propagation.work cimport Handoff
+from dygcn.engine.propagation.gathering cimport MessageBuffer
 
 cdef int64_t AHEAD
 cdef int64_t AT_ONCE
@@ -58,8 +58,8 @@ cdef class Scratch:
 cdef void keep(HeavyRows heavy, int64_t at) noexcept nogil
 cpdef object keep_all(HeavyRows heavy, const int32_t[::1] rows)
 @cython.locals(at=int64_t)
-cdef void follow(HeavyRows heavy, Handoff wave, Py_ssize_t n, ArcArrays push) noexcept nogil
-cpdef object follow_wave(HeavyRows heavy, Handoff wave, Py_ssize_t n, ArcArrays push)
+cdef void follow(HeavyRows heavy, MessageBuffer frontier, Py_ssize_t n, ArcArrays push) noexcept nogil
+cpdef object follow_frontier(HeavyRows heavy, MessageBuffer frontier, Py_ssize_t n, ArcArrays push)
 @cython.locals(start=int64_t, degree=int64_t, at=int64_t, weight=int64_t)
 cdef int64_t _pulled_degree(PulledArcs arcs, HeavyRows heavy, int64_t node) noexcept nogil
 @cython.locals(start=int64_t, weight=int64_t)

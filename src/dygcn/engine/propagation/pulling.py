@@ -21,8 +21,8 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, copy_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import Ticks
+    from dygcn.engine.propagation.gathering import MessageBuffer
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
-    from dygcn.engine.propagation.work import Handoff
 
 if TYPE_CHECKING:
     from typing import Any
@@ -161,8 +161,8 @@ def keep_all(heavy: HeavyRows, rows: Int32) -> None:
             keep(heavy, rows[i])
 
 
-def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
-    """Bring the messages of heavy nodes up to date with the first changes of a wave.
+def follow(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
+    """Bring the messages of heavy nodes up to date with the first changes of a frontier.
 
     Those whose messages moved, and who have listeners still, are noted.
     """
@@ -170,20 +170,20 @@ def follow(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
     if len(heavy.slot) == 0:
         return
     for i in range(n):
-        at = heavy.slot[wave.nodes[i]]
+        at = heavy.slot[frontier.nodes[i]]
         if at >= 0:
             keep(heavy, at)
-            add_row(heavy.rows, at, wave.table, wave.row[i], 1)
-            heavy.has[at] += wave.has[wave.row[i]]
-            if push.count[wave.nodes[i]] > 0:
-                heavy.moved[heavy.counts[2]] = wave.nodes[i]
+            add_row(heavy.rows, at, frontier.table, frontier.row[i], 1)
+            heavy.has[at] += frontier.has[frontier.row[i]]
+            if push.count[frontier.nodes[i]] > 0:
+                heavy.moved[heavy.counts[2]] = frontier.nodes[i]
                 heavy.counts[2] += 1
 
 
-def follow_wave(heavy: HeavyRows, wave: Handoff, n: int, push: ArcArrays) -> None:
+def follow_frontier(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
     """Do the same, for plain Python."""
     with cython.nogil:
-        follow(heavy, wave, n, push)
+        follow(heavy, frontier, n, push)
 
 
 def _pulled_degree(arcs: PulledArcs, heavy: HeavyRows, node: int) -> int:

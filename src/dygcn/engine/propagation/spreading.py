@@ -1,41 +1,141 @@
-"""One order of an update, from whose message changed to whose changes next: in one call, or in parts."""
+"""One order of an update, from whose message changed to whose changes next: in one call, or in parts.
+
+Scratch buffers are arrays that one update after the other fills, so that none is made for an event. What a
+very large batch took is given back after it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.propagation import kernels
-from dygcn.engine.propagation.gathering import count_pushes, gather_part, note_orders
-from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK
-from dygcn.engine.propagation.pulling import follow_wave
+from dygcn.engine.propagation.gathering import (
+    ArcChanges,
+    Arcs,
+    Marks,
+    MessageBuffer,
+    ReachedNodes,
+    Work,
+    count_pushes,
+    gather_part,
+    note_orders,
+)
+from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK, SPANS
+from dygcn.engine.propagation.pulling import follow_frontier
 from dygcn.engine.propagation.sum_rows import put_messages
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
-from dygcn.engine.propagation.work import Arcs, Handoff, Marks, Work
 from dygcn.engine.records import Additions, Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.propagation.heavy import HeavyMessages
-    from dygcn.engine.propagation.scratch_buffers import ScratchBuffers
     from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.sums import Sums
+    from dygcn.engine.propagation.sums import HeavyMessages, Sums
     from dygcn.engine.records import Int8, Int32
+
+
+_WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
+_FIRST = 1024  # rows to begin with
+_KEPT = 64 << 20  # bytes that always stay
+FEW_ARCS = 128  # of an update in one call
+
+
+class ScratchBuffers:
+    """The scratch buffers of one rule."""
+
+    # works: what `gathering.gather` fills, one for each part of the nodes
+    # message_buffers: what an order hands to the next; `last`: the last order hands on no messages
+    # reached: the nodes that the update changed, and at which order
+    # few, start: changed arcs of an update in one call, and the features of their senders
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.works: list[Work]
+        self.message_buffers: list[MessageBuffer]
+        self.last: MessageBuffer
+        self.reached: ReachedNodes
+        ends = (np.empty(FEW_ARCS, np.int32) for _ in range(3))
+        self.few = ArcChanges(next(ends), next(ends), np.empty(FEW_ARCS, np.int64), next(ends))
+        features, none = np.empty((FEW_ARCS, width), np.int8), np.empty(0, np.int32)
+        self.start = MessageBuffer(features, np.empty(FEW_ARCS, np.int64), none, none)
+        self.wanted = np.empty(FEW_ARCS, np.uint64)
+        self.clear()
+
+    def clear(self) -> None:
+        """Give everything back."""
+        self.works = [_work(_FIRST)]
+        self.message_buffers = [_message_buffer(_FIRST, self._width), _message_buffer(_FIRST, self._width)]
+        self.last = _message_buffer(_FIRST, self._width, last=True)
+        self.reached = ReachedNodes(np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        groups: tuple[Any, ...] = *self.works, *self.message_buffers, self.last, self.reached
+        return sum(array.nbytes for group in groups for array in group.arrays)
+
+    def work_for(self, pushes: int, parts: int = 1) -> None:
+        """Grow to so many pushes to each part of the nodes."""
+        works = [*self.works, *(_work(_FIRST) for _ in range(parts - len(self.works)))]
+        for part in range(parts):
+            if len(works[part].arrays.node) <= pushes:
+                works[part] = _work(pushes + pushes // 2 + 1)
+        self.works = works
+
+    def buffer_for(self, order: int, last: bool, rows: int) -> MessageBuffer:
+        """Return a place for so many rows of what an order hands on."""
+        buffer = self.buffer(order, last)
+        if len(buffer.arrays.has) >= rows:
+            return buffer
+        buffer = _message_buffer(rows + rows // 2, self._width, last)
+        if last:
+            self.last = buffer
+        else:
+            self.message_buffers[order % 2] = buffer
+        return buffer
+
+    def buffer(self, order: int, last: bool) -> MessageBuffer:
+        """Return what an order hands on."""
+        return self.last if last else self.message_buffers[order % 2]
+
+    def reached_for(self, nodes: int) -> None:
+        """Grow to so many nodes that are reached."""
+        reached = self.reached.arrays
+        if len(reached.nodes) < nodes:
+            self.reached = ReachedNodes(grown(reached.nodes, nodes), grown(reached.orders, nodes))
+
+    def tidy(self, allowed: int) -> None:
+        """Give back what only a very large batch needs."""
+        if self.nbytes > max(_KEPT, allowed):
+            self.clear()
+
+
+def _work(size: int) -> Work:
+    arrays: list[Any] = [np.empty(size, kind) for kind in _WORK]
+    arrays.append(np.zeros(SPANS + 1, np.int64))
+    return Work(*arrays)
+
+
+def _message_buffer(rows: int, width: int, last: bool = False) -> MessageBuffer:
+    """Return a buffer for so many rows; the last order's has none for changes of messages."""
+    table = np.empty((0 if last else rows, width), np.int32)
+    return MessageBuffer(table, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))
+
 
 SHARED = 16_384  # pushes; below this other threads cost more than they save
 
 
 @dataclass(slots=True)
-class Wave:
+class Frontier:
     """What one order hands to the next."""
 
-    handoff: Handoff
+    buffer: MessageBuffer
     senders: int  # how many messages changed
     reached_count: int = 0  # nodes that were reached so far
     rows: int = 0  # rows of state that were added to so far
@@ -86,46 +186,47 @@ class Spreading:
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
         """Say that an order reached nodes; return how many were reached so far."""
-        self._buffers.reach_for(reached_count + len(nodes))
-        return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reach, reached_count)
+        self._buffers.reached_for(reached_count + len(nodes))
+        return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reached, reached_count)
 
-    def add(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
-        """Spread a wave to the sums of an order; return the wave that comes of it."""
+    def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
+        """Spread a frontier to the sums of an order; return the frontier that comes of it."""
         watched = self.watch is not None
         parts = 1 if watched else threads()
-        if watched or (parts > 1 and wave.senders + len(arcs.changed_senders) > 64):
+        if watched or (parts > 1 and frontier.senders + len(arcs.changed_senders) > 64):
             pushes = arcs.count + count_pushes(
-                wave.handoff, wave.senders, arcs.push, self._sums[order - 1].arrays
+                frontier.buffer, frontier.senders, arcs.push, self._sums[order - 1].arrays
             )
             if watched or pushes >= SHARED:
-                return self._in_parts(order, arcs, wave, parts, pushes)
-        return self._at_once(order, arcs, wave)
+                return self._in_parts(order, arcs, frontier, parts, pushes)
+        return self._at_once(order, arcs, frontier)
 
-    def _at_once(self, order: int, arcs: Arcs, wave: Wave) -> Wave:
+    def _at_once(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
         sums, buffers = self._sums[order - 1], self._buffers
         last = order == len(self._sums)
         changed_senders = 0 if last else len(arcs.changed_senders)
         while True:
-            handoff, work = buffers.handoff(order, last), buffers.works[0]
-            tools = kernels.Tools(work, self.marks, buffers.reach, self._heavy.rows)
-            given = arcs, changed_senders, tools, sums.arrays, handoff, order, wave.reached_count
-            done = kernels.order_at_once(wave.handoff, wave.senders, *given)
+            buffer, work = buffers.buffer(order, last), buffers.works[0]
+            tools = kernels.Tools(work, self.marks, buffers.reached, self._heavy.rows)
+            step, reached = kernels.Step(sums.arrays, buffer, order), frontier.reached_count
+            given = arcs, changed_senders, tools, step, reached
+            done = kernels.order_at_once(frontier.buffer, frontier.senders, *given)
             status, found, changed, reached_count = done
             if status == DONE:
                 break
             if status == SMALL_WORK:
                 buffers.work_for(found)
             elif status == SMALL_TABLE:
-                buffers.handoff_for(order, last, found)
-                buffers.reach_for(wave.reached_count + found)
+                buffers.buffer_for(order, last, found)
+                buffers.reached_for(frontier.reached_count + found)
             else:
                 self._put_right(sums, work, changed)
-                gathered = arcs, changed_senders, handoff, order, wave.reached_count
+                step = kernels.Step(sums.arrays, buffer, order)  # rows were moved, perhaps to other arrays
                 changed, reached_count = kernels.finish_gathered(
-                    found, tools, sums.arrays, wave.handoff, *gathered
+                    found, tools, step, frontier.buffer, arcs, changed_senders, reached
                 )
                 break
-        return Wave(handoff, changed, reached_count, wave.rows + found)
+        return Frontier(buffer, changed, reached_count, frontier.rows + found)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to where their degrees want them."""
@@ -135,14 +236,14 @@ class Spreading:
         sums.place(nodes, np.maximum(arrays.before[moving], arrays.after[moving]))
         arrays.slots[moving] = sums.slot[nodes]
 
-    def _in_parts(self, order: int, arcs: Arcs, wave: Wave, parts: int, pushes: int) -> Wave:
+    def _in_parts(self, order: int, arcs: Arcs, frontier: Frontier, parts: int, pushes: int) -> Frontier:
         """Gather and add with one thread for each part of the nodes."""
         sums, buffers = self._sums[order - 1], self._buffers
         last = order == len(self._sums)
         changed_senders = arcs.changed_senders[:0] if last else arcs.changed_senders
         buffers.work_for(pushes, parts)
         works = buffers.works[:parts]
-        ready = wave.handoff, wave.senders, arcs
+        ready = frontier.buffer, frontier.senders, arcs
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [
@@ -154,29 +255,29 @@ class Spreading:
             if moving:
                 self._put_right(sums, work, moving)
             if self.watch is not None:
-                self.watch(_additions(order, work, found, listed, wave.handoff))
+                self.watch(_additions(order, work, found, listed, frontier.buffer))
         sizes = [found for found, _, _ in gathered]
-        handoff = buffers.handoff_for(order, last, len(changed_senders) + sum(sizes))
-        _put_old_messages(sums.arrays, changed_senders, handoff, parts)
+        buffer = buffers.buffer_for(order, last, len(changed_senders) + sum(sizes))
+        _put_old_messages(sums.arrays, changed_senders, buffer, parts)
         starts, first = np.cumsum([0, *sizes[:-1]]).tolist(), len(changed_senders)
         calls = [
-            partial(kernels.add_part, found, work, sums.arrays, wave.handoff, handoff, at, first, arcs.pull)
+            partial(kernels.add_part, found, work, sums.arrays, frontier.buffer, buffer, at, first, arcs.pull)
             for work, found, at in zip(works, sizes, starts, strict=True)
         ]
         counts = side_by_side(calls)
-        given = handoff.arrays
+        given = buffer.arrays
         changed = _joined([given.nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
         rows = _joined([given.row[at : at + n] for at, n in zip(starts, counts, strict=True)])
-        reached_count = self.note(changed, order, wave.reached_count)
-        handoff = Handoff(given.table, given.has, changed, rows)
+        reached_count = self.note(changed, order, frontier.reached_count)
+        buffer = MessageBuffer(given.table, given.has, changed, rows)
         if order == 1:
-            follow_wave(self._heavy.rows, handoff, len(changed), arcs.push)
-        return Wave(handoff, len(changed), reached_count, wave.rows + sum(sizes))
+            follow_frontier(self._heavy.rows, buffer, len(changed), arcs.push)
+        return Frontier(buffer, len(changed), reached_count, frontier.rows + sum(sizes))
 
 
-def _put_old_messages(sums: SumRows, changed_senders: Nodes, handoff: Handoff, parts: int) -> None:
+def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuffer, parts: int) -> None:
     """Write the messages that the senders of changed arcs had into the first rows of a table."""
-    table, has = handoff.arrays.table, handoff.arrays.has
+    table, has = buffer.arrays.table, buffer.arrays.has
 
     def put(low: int, high: int) -> None:
         put_messages(sums, changed_senders[low:high], RowBlock(table[low:high]), has[low:high])
@@ -193,7 +294,7 @@ def _joined(parts: list[Nodes]) -> Nodes:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _additions(order: int, work: Work, found: int, pushes: int, wave: Handoff) -> Additions:
+def _additions(order: int, work: Work, found: int, pushes: int, frontier: MessageBuffer) -> Additions:
     given = work.arrays
     listed = given.sorted_row[:pushes], given.sorted_factor[:pushes]
-    return Additions(order, given.receivers[:found], given.first[: found + 1], *listed, wave.arrays.table)
+    return Additions(order, given.receivers[:found], given.first[: found + 1], *listed, frontier.arrays.table)
