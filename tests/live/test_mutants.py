@@ -162,7 +162,8 @@ LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
         "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
-        "write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)\n"
+        "old = arcs.changes.changed_senders\n"
+        "write_messages(step.sums, old, changed_senders, step.out.table, step.out.has)\n"
         "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
         -1,
     ),
