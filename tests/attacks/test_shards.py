@@ -33,7 +33,7 @@ class Pair:
         self.one = dygcn.start(model)
         self.one.update(self.events(100, removes=False))
         self.one.save(folder)
-        self.live = cluster.start(
+        self.live = cluster.launch(
             folder,
             self.random.choice([1, 2, 3, 5]),
             on="here",
@@ -86,7 +86,7 @@ class Pair:
 
     def restart(self, end="close"):
         getattr(self.live, end)()
-        self.live = cluster.start(self.folder, on="here")
+        self.live = cluster.launch(self.folder, on="here")
 
     def crash(self):
         self.restart("_let_go")

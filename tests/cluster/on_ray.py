@@ -16,7 +16,7 @@ import numpy as np
 from dygcn import cluster
 from dygcn.cluster.certificates import NAME
 from dygcn.cluster.front_state import FrontState
-from dygcn.cluster.protocol import Entries, Snapshot
+from dygcn.cluster.messages import Entries, ShardSnapshot
 from dygcn.cluster.ray_shards import RayShards
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
@@ -37,7 +37,7 @@ class Run:
         self.folder, self.address, self.log = folder, address, DiskLog()
         self.shards = self.join(())
         for number in range(SHARDS):
-            self.shards.add(number, Snapshot(0, SlotMap.even(SHARDS), SHARDS, None))
+            self.shards.add(number, ShardSnapshot(0, SlotMap.even(SHARDS), SHARDS, None))
         self.front = FrontState(MODEL, self.shards, self, 0)
         self.one, self.random = State(MODEL), np.random.default_rng(5)
 
@@ -104,7 +104,7 @@ def shards(folder, address, holder):
     run.steps(60)
     second = run.pids()
     assert not set(first) & set(second)
-    run.shards.add(SHARDS, Snapshot(run.log.end + 1, SlotMap.even(SHARDS), SHARDS + 1, None))
+    run.shards.add(SHARDS, ShardSnapshot(run.log.end + 1, SlotMap.even(SHARDS), SHARDS + 1, None))
     run.join_again()  # in the middle of growing: the log says nothing of the third
     run.steps(60)
     assert run.pids() == second
@@ -120,7 +120,7 @@ def killed(folder, address, holder):
     """Use a cluster as any embedding, and be killed."""
     start(MODEL).save(folder / "graph")
     Authority(folder).files()
-    live = cluster.start(folder / "graph", SHARDS, batches=10, **given(folder))
+    live = cluster.launch(folder / "graph", SHARDS, batches=10, **given(folder))
     for batch in batches(range(30)):
         live.update(add=batch)
     (folder / "pids").write_text(str(pids(live)))
@@ -130,7 +130,7 @@ def killed(folder, address, holder):
 def again(folder, address, holder):
     """Find everything as it was left, with the same shards."""
     one = start(MODEL)
-    with cluster.start(folder / "graph", batches=10, **given(folder)) as live:
+    with cluster.launch(folder / "graph", batches=10, **given(folder)) as live:
         for batch in batches(range(30)):
             one.update(add=batch)
         assert live.digest() == one.digest()
@@ -153,7 +153,7 @@ def batches(numbers):
 
 def pids(live):
     """Return the processes of shards, once each has said that it lives."""
-    registry = live.front.asking.processes.registry
+    registry = live.front.queries.processes.registry
     while len(registry.beats) < SHARDS:
         time.sleep(0.1)
     return [registry.beats[number].pid for number in range(SHARDS)]

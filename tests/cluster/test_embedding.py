@@ -8,7 +8,7 @@ from dygcn import cluster
 from dygcn.cluster.folder import read_cluster_file, shards_needed, write_cluster_file
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
-from dygcn.cluster.protocol import Events, Move, Remove, Resize
+from dygcn.cluster.messages import Events, Move, Remove, Resize
 from dygcn.engine.events import read_events
 from dygcn.engine.events.wire import decode_events
 from dygcn.errors import EventError, FeatureError, FolderError, MissingFolder, OptionError
@@ -29,7 +29,7 @@ def begin(folder, *, memory=None, **how):
 
 
 def pair(folder, shards=3, **how):
-    return begin(folder, **how), cluster.start(folder, shards, on="here", batches=5)
+    return begin(folder, **how), cluster.launch(folder, shards, on="here", batches=5)
 
 
 def step(random, one, other, i):
@@ -58,8 +58,8 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
             for each in (one, other):
                 assert each.remove_nodes([1, 2, 3, 999]).missing == 1
         if i in (8, 16):
-            (other.close if i == 8 else other._let_go)()
-            other = cluster.start(tmp_path / "x", on="here", batches=5)
+            (other.close if i == 8 else other.let_go)()
+            other = cluster.launch(tmp_path / "x", on="here", batches=5)
             assert other.streams == {"s": i}
         assert other.digest() == one.digest()
     some = one.ids().tolist()[:3]
@@ -85,7 +85,7 @@ def test_events_of_a_place_are_applied_once(tmp_path):
 def test_a_shard_that_died_comes_back_by_itself(tmp_path):
     one, other = pair(tmp_path / "x")
     random = np.random.default_rng(3)
-    shards = other.front.asking.processes
+    shards = other.front.queries.processes
     for i in range(12):
         batch = random.integers(0, 70, (8, 2)).tolist()
         one.update(add=batch)
@@ -119,16 +119,16 @@ def test_what_shards_refuse_and_why(tmp_path):
     with pytest.raises(FolderError, match="divided among shards"):
         dygcn.open(tmp_path / "x", as_of=0)
     with pytest.raises(OptionError, match="snapshots of"):
-        cluster.start(tmp_path / "x", on="here", snapshots="memory://elsewhere")
+        cluster.launch(tmp_path / "x", on="here", snapshots="memory://elsewhere")
     with pytest.raises(OptionError, match="allowed are 'ray' and 'here'"):
-        cluster.start(tmp_path / "x", on="there")
+        cluster.launch(tmp_path / "x", on="there")
     with pytest.raises(MissingFolder, match="does not exist"):
-        cluster.start(tmp_path / "y", on="here")
+        cluster.launch(tmp_path / "y", on="here")
 
 
 def test_ids_are_forgotten_in_a_folder_for_one_process_that_goes_on(tmp_path):
     begin(tmp_path / "a")
-    with cluster.start(tmp_path / "a", 2, on="here") as live:
+    with cluster.launch(tmp_path / "a", 2, on="here") as live:
         live.update(add=[(1, 777), (777, 2)], stream="clicks", offset=3)
         with pytest.raises(FeatureError, match="not forgotten on shards"):
             live.forget(777)
@@ -139,7 +139,7 @@ def test_ids_are_forgotten_in_a_folder_for_one_process_that_goes_on(tmp_path):
         with dygcn.open(tmp_path / "b", live, after=live) as one:
             one.forget(777)
             assert one.streams == {"clicks": 4}
-    with cluster.start(tmp_path / "b", 2, on="here") as again:
+    with cluster.launch(tmp_path / "b", 2, on="here") as again:
         assert 777 not in again
         again.ingest([SourceBatch(read_events([(777, 1)]), "clicks", 3)])
         assert 777 not in again
@@ -165,18 +165,18 @@ def test_a_model_that_shards_do_not_take_leaves_the_folder_as_it_was(tmp_path, h
         pytest.importorskip("torch")
     begin(tmp_path / "x", **how)
     with pytest.raises((FeatureError, OptionError)):
-        cluster.start(tmp_path / "x", 2, on="here")
+        cluster.launch(tmp_path / "x", 2, on="here")
     dygcn.open(tmp_path / "x").close()
 
 
 def test_snapshots_lie_where_fsspec_says(tmp_path):
     begin(tmp_path / "x")
-    live = cluster.start(tmp_path / "x", 2, on="here", snapshots="memory://test-shards", batches=2)
+    live = cluster.launch(tmp_path / "x", 2, on="here", snapshots="memory://test-shards", batches=2)
     for i in range(5):
         live.update(add=[(i, 900 + i)])
     before = live.digest()
     live.close()
-    again = cluster.start(tmp_path / "x", on="here")
+    again = cluster.launch(tmp_path / "x", on="here")
     assert again.digest() == before
     assert not (tmp_path / "x" / "shards").exists()
     again.close()
@@ -184,13 +184,13 @@ def test_snapshots_lie_where_fsspec_says(tmp_path):
 
 def test_the_log_keeps_what_a_shard_needs(tmp_path):
     begin(tmp_path / "x")
-    live = cluster.start(tmp_path / "x", 2, on="here", batches=1000, keep_log="1B", snapshot_every=1)
+    live = cluster.launch(tmp_path / "x", 2, on="here", batches=1000, keep_log="1B", snapshot_every=1)
     for i in range(6):
         live.update(add=[(i, 900 + i)])
         live.snapshot()
     before = live.digest()
     live._let_go()
-    again = cluster.start(tmp_path / "x", on="here", batches=1000)
+    again = cluster.launch(tmp_path / "x", on="here", batches=1000)
     assert again.digest() == before
     again.close()
 
@@ -200,7 +200,7 @@ def test_the_log_keeps_what_a_shard_needs(tmp_path):
 
 def test_entries_are_the_batches_of_the_log(tmp_path):
     begin(tmp_path / "x")
-    live = cluster.start(tmp_path / "x", 2, on="here")
+    live = cluster.launch(tmp_path / "x", 2, on="here")
     live.update(add=[(1, 500)])
     live.begin_epoch()
     live.remove_nodes([500])
@@ -229,12 +229,12 @@ def test_a_front_that_does_not_wait_for_all_would_be_noticed(tmp_path, monkeypat
     whole = FrontState.follow
 
     def follow(self, entry):
-        everyone = self.asking.everyone
-        self.asking.everyone = lambda question: everyone(question)[:1]
+        everyone = self.queries.all
+        self.queries.all = lambda query: everyone(query)[:1]
         try:
             return whole(self, entry)
         finally:
-            del self.asking.everyone
+            del self.queries.all
 
     monkeypatch.setattr(FrontState, "follow", follow)
     with pytest.raises(AssertionError):

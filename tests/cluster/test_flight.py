@@ -13,16 +13,15 @@ from pyarrow import flight
 from dygcn.cluster import flight as posts
 from dygcn.cluster.certificates import made_in
 from dygcn.cluster.flight import Post
-from dygcn.cluster.members import Member, Members
-from dygcn.cluster.protocol import Ask, Status
-from dygcn.cluster.questions import AskOutcome, Vectors
+from dygcn.cluster.messages import Member, Members, Progress, Resend
+from dygcn.cluster.queries import OutcomeQuery, VectorReply
 from dygcn.errors import CapacityError
 
 
 class Side:
     """A process, as others see it."""
 
-    def __init__(self, number, epoch=1, credentials=None, answer=lambda question: None):
+    def __init__(self, number, epoch=1, credentials=None, answer=lambda query: None):
         self.got, self._came = [], threading.Condition()
         self.post = Post(number, credentials or of_cluster("ours"), self._take, answer)
         self.post.epoch = epoch
@@ -79,13 +78,13 @@ def test_messages_arrive_in_order(sides):
     a, b = sides(0), sides(1)
     introduce(a, b)
     for done in range(1_000):
-        a.post.send(1, Status(0, done))
+        a.post.send(1, Progress(0, done))
     b.wait_for(1_000)
     assert [message.done for message in b.got] == list(range(1_000))
     assert (a.post.sent, a.post.dropped, b.post.refused) == (1_000, 0, 0)
-    b.post.send(0, Ask(1, 7))
+    b.post.send(0, Resend(1, 7))
     a.wait_for(1)
-    assert a.got == [Ask(1, 7)]
+    assert a.got == [Resend(1, 7)]
 
 
 def test_every_port_is_on_loopback(sides):
@@ -95,13 +94,13 @@ def test_every_port_is_on_loopback(sides):
 def test_a_stale_sender_is_refused(sides):
     stale, b = sides(0, epoch=3), sides(1)
     introduce(stale, b)
-    stale.post.send(1, Status(0, 1))
+    stale.post.send(1, Progress(0, 1))
     b.wait_for(1)
     successor = sides(0, epoch=4)
     introduce(successor, b, version=2)
-    stale.post.send(1, Status(0, 2))
+    stale.post.send(1, Progress(0, 2))
     until(lambda: b.post.refused == 1)
-    successor.post.send(1, Status(0, 3))
+    successor.post.send(1, Progress(0, 3))
     b.wait_for(2)
     assert [message.done for message in b.got] == [1, 3]
 
@@ -110,7 +109,7 @@ def test_a_message_for_another_is_refused(sides):
     """The port of a dead process may be that of another shard now."""
     a, other = sides(0), sides(2)
     a.post.connect(Members(1, 1, (Member(1, 1, other.post.location),)))
-    a.post.send(1, Status(0, 5))
+    a.post.send(1, Progress(0, 5))
     until(lambda: other.post.refused == 1)
     assert other.got == []
 
@@ -118,7 +117,7 @@ def test_a_message_for_another_is_refused(sides):
 def test_whoever_says_to_be_another_is_refused(sides):
     a, b = sides(0), sides(1)
     introduce(a, b)
-    a.post.send(1, Status(7, 5))
+    a.post.send(1, Progress(7, 5))
     until(lambda: b.post.refused == 1)
     assert b.got == []
 
@@ -126,7 +125,7 @@ def test_whoever_says_to_be_another_is_refused(sides):
 def test_a_process_without_an_epoch_takes_nothing(sides):
     a, b = sides(0), sides(1, epoch=0)
     introduce(a, b)
-    a.post.send(1, Status(0, 5))
+    a.post.send(1, Progress(0, 5))
     until(lambda: b.post.refused == 1)
     assert b.got == []
 
@@ -134,18 +133,18 @@ def test_a_process_without_an_epoch_takes_nothing(sides):
 def test_a_process_of_another_cluster_is_refused(sides):
     a, b = sides(0, credentials=of_cluster("another")), sides(1)
     introduce(a, b)
-    a.post.send(1, Status(0, 5))
+    a.post.send(1, Progress(0, 5))
     until(lambda: a.post.dropped == 1)
     assert b.got == []
-    assert a.post.ask(b.post.location, AskOutcome(1)) is None
+    assert a.post.query(b.post.location, OutcomeQuery(1)) is None
     assert not a.post.hangs(b.post.location, 60)
 
 
-@pytest.mark.parametrize("action", ["send", "ask", "other"])
+@pytest.mark.parametrize("action", ["send", "query", "other"])
 def test_nonsense_is_refused(sides, action):
     a, b = sides(0), sides(1)
     for body in (b"", b"nonsense", posts._encode((0, 1, 1, [b"nonsense"]))):
-        if action == "ask":
+        if action == "query":
             assert a.post.call(b.post.location, action, body).startswith(b"\2\x93\xacClusterError")
         else:
             with pytest.raises(flight.FlightServerError):
@@ -156,56 +155,56 @@ def test_nonsense_is_refused(sides, action):
 def test_sending_to_a_dead_process_never_waits(sides):
     a, b = sides(0), sides(1)
     introduce(a, b)
-    a.post.send(1, Status(0, 1))
+    a.post.send(1, Progress(0, 1))
     b.wait_for(1)
     b.post.close()
     for done in range(20_000):
-        a.post.send(1, Status(0, done))
+        a.post.send(1, Progress(0, done))
     assert a.post.dropped > 0
     again = sides(1, epoch=2)
     introduce(a, again, version=2)
-    a.post.send(1, Ask(0, 3))
+    a.post.send(1, Resend(0, 3))
     again.wait_for(1)
-    assert again.got[-1] == Ask(0, 3)
+    assert again.got[-1] == Resend(0, 3)
 
 
 def test_an_old_table_changes_nothing(sides):
     a, b = sides(0), sides(1)
     introduce(a, b, version=2)
     a.post.connect(Members(1, 1, ()))
-    a.post.send(1, Status(0, 1))
+    a.post.send(1, Progress(0, 1))
     b.wait_for(1)
 
 
-def test_questions_are_answered(sides):
-    rows = Vectors(3, np.ones(2, np.int8), np.eye(2, dtype=np.float32))
+def test_queries_have_replies(sides):
+    rows = VectorReply(3, np.ones(2, np.int8), np.eye(2, dtype=np.float32))
 
-    def answer(question):
-        if question.at == 9:
+    def answer(query):
+        if query.at == 9:
             raise CapacityError("never", row=4)
-        return rows if question.at <= 3 else None
+        return rows if query.at <= 3 else None
 
     a, b = sides(0), sides(1, answer=answer)
-    got = a.post.ask(b.post.location, AskOutcome(2))
+    got = a.post.query(b.post.location, OutcomeQuery(2))
     assert (got.vectors == rows.vectors).all()
-    assert a.post.ask(b.post.location, AskOutcome(4)) is None
+    assert a.post.query(b.post.location, OutcomeQuery(4)) is None
     with pytest.raises(CapacityError, match="row 4: never"):
-        a.post.ask(b.post.location, AskOutcome(9))
+        a.post.query(b.post.location, OutcomeQuery(9))
     b.post.close()
-    assert a.post.ask(b.post.location, AskOutcome(2)) is None
+    assert a.post.query(b.post.location, OutcomeQuery(2)) is None
 
 
 def test_large_messages_arrive(sides):
-    rows = Vectors(3, np.ones(2, np.int8), np.zeros((300_000, 32), np.float32))
-    a, b = sides(0), sides(1, answer=lambda question: rows)
+    rows = VectorReply(3, np.ones(2, np.int8), np.zeros((300_000, 32), np.float32))
+    a, b = sides(0), sides(1, answer=lambda query: rows)
     introduce(a, b)
-    assert a.post.ask(b.post.location, AskOutcome(2), 30).vectors.nbytes == 38_400_000
+    assert a.post.query(b.post.location, OutcomeQuery(2), 30).vectors.nbytes == 38_400_000
     a.post.send(1, rows)
     b.wait_for(1)
 
 
 def test_a_seeded_bug_is_noticed(sides, monkeypatch):
-    """Messages whose receiver nobody looks at reach whoever has the port."""
+    """Messages whose receiver is not checked reach the process that has the port now."""
     decode = posts._decode
     monkeypatch.setattr(posts, "_decode", lambda body: (*decode(body)[:2], 2, decode(body)[3]))
     monkeypatch.setattr("tests.cluster.test_flight.until", lambda condition: time.sleep(0.5))

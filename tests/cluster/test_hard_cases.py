@@ -8,14 +8,14 @@ import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster import answering, front_state, questions
+from dygcn.cluster import front_state, queries, query_handlers
 from dygcn.cluster.embedding import ClusterEmbedding
 from dygcn.cluster.folder import read_cluster_file, write_cluster_file
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries
-from dygcn.cluster.protocol import Events, Resize
+from dygcn.cluster.messages import Events, Resize
 from dygcn.engine.events import id_column
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
 from dygcn.live.durable.snapshots import SnapshotWriter
@@ -23,7 +23,7 @@ from dygcn.live.durable.snapshots import SnapshotWriter
 
 def begin(folder, shards=2, **how):
     dygcn.fit([("a", "b"), ("b", "c"), ("c", "d")], dim=8).save(folder)
-    return cluster.start(folder, shards, on="here", **how)
+    return cluster.launch(folder, shards, on="here", **how)
 
 
 def overload(live):
@@ -42,7 +42,7 @@ def test_a_new_node_that_would_carry_too_much_never_comes_to_the_log(tmp_path):
     live.update(add=[("a", "hub")])
     digest = live.digest()
     live._let_go()
-    with cluster.start(tmp_path / "x", on="here") as again:
+    with cluster.launch(tmp_path / "x", on="here") as again:
         assert again.digest() == digest
 
 
@@ -82,13 +82,13 @@ def test_a_node_whose_slot_moves_is_not_said_to_be_missing(tmp_path, monkeypatch
 
 
 def test_a_shard_that_answers_for_slots_of_others_would_be_noticed(tmp_path, monkeypatch):
-    answer = answering._ANSWERS[questions.AskVectors]
+    answer = query_handlers.HANDLERS[queries.VectorQuery]
 
     def as_if_own(question, worker):
         found = answer(question, worker)
-        return questions.Vectors(found.position, abs(found.here) * (found.here > 0), found.vectors)
+        return queries.VectorReply(found.position, abs(found.here) * (found.here > 0), found.vectors)
 
-    monkeypatch.setitem(answering._ANSWERS, questions.AskVectors, as_if_own)
+    monkeypatch.setitem(query_handlers.HANDLERS, queries.VectorQuery, as_if_own)
     assert read_during_moves(tmp_path / "x", monkeypatch)
 
 
@@ -125,10 +125,10 @@ def start_an_older_folder(tmp_path):
     live = begin(tmp_path / "x", snapshots=str(tmp_path / "store"), batches=2)
     live.close()
     shutil.copytree(tmp_path / "x", tmp_path / "older")
-    with cluster.start(tmp_path / "x", on="here", batches=2) as live:
+    with cluster.launch(tmp_path / "x", on="here", batches=2) as live:
         for node in "efgh":
             live.update(add=[("a", node)])
-    with cluster.start(tmp_path / "older", on="here") as live:
+    with cluster.launch(tmp_path / "older", on="here") as live:
         live.update(add=[("a", "z")])
         assert "z" in live
 
@@ -149,14 +149,14 @@ def test_a_log_that_shards_take_for_another_would_be_noticed(tmp_path, monkeypat
 
 def forget_and_start(folder, memory=None):
     dygcn.fit({"src": [1, 2, 3], "dst": [2, 3, 4], "t": [0.0, 0.1, 0.2]}, dim=8, memory=memory).save(folder)
-    live = cluster.start(folder, 2, on="here", batches=2, keep_log="1B")
+    live = cluster.launch(folder, 2, on="here", batches=2, keep_log="1B")
     for i in range(7):
         live.update(add=[(i, 500 + i)], now=1.0 + i, stream="s", offset=i)
         live.snapshot()
     assert live.log.kind_and_time(1) is None  # forgotten
     digest = live.digest()
     live._let_go()
-    with cluster.start(folder, on="here") as again:
+    with cluster.launch(folder, on="here") as again:
         assert again.damage == []
         assert again.digest() == digest
         assert again.streams == {"s": 6}
@@ -201,11 +201,11 @@ def die_in_resize(folder, monkeypatch, shards, to, when):
     digest = live.digest()
     live._let_go()
     for _ in range(2):
-        with cluster.start(folder, on="here") as again:
+        with cluster.launch(folder, on="here") as again:
             assert again.digest() == digest
             again.resize(to)
             assert again.shards == to
-            assert sorted(again.front.asking.processes.workers) == list(range(to))
+            assert sorted(again.front.queries.processes.workers) == list(range(to))
             again.update(add=[("a", "z")])
             digest = again.digest()
 
@@ -231,9 +231,9 @@ def test_shards_that_go_are_there_until_all_others_know(tmp_path, monkeypatch):
     write_cluster_file(folder, about)
     restart = LocalShards.restart
     monkeypatch.setattr(LocalShards, "restart", lambda self, one: started.append(one) or restart(self, one))
-    with cluster.start(folder, on="here") as again:
+    with cluster.launch(folder, on="here") as again:
         assert started == [0, 1, 2]
-        assert sorted(again.front.asking.processes.workers) == [0, 1]
+        assert sorted(again.front.queries.processes.workers) == [0, 1]
         assert again.digest() == digest
 
 
@@ -244,12 +244,12 @@ def test_what_is_not_allowed_leaves_the_folder_as_it_was(tmp_path, how):
     folder, how = tmp_path / "x", {"on": "here", "shards": 2} | how
     dygcn.fit([(1, 2), (2, 3)], dim=8).save(folder)
     with pytest.raises(OptionError, match="allowed"):
-        cluster.start(folder, **how)
+        cluster.launch(folder, **how)
     assert read_cluster_file(folder) is None
-    cluster.start(folder, on="here").close()
+    cluster.launch(folder, on="here").close()
     with pytest.raises(OptionError, match="allowed"):
-        cluster.start(folder, **how)
-    cluster.start(folder, on="here").close()
+        cluster.launch(folder, **how)
+    cluster.launch(folder, on="here").close()
 
 
 def test_a_start_that_cannot_resize_lets_go(tmp_path, monkeypatch):
@@ -257,21 +257,21 @@ def test_a_start_that_cannot_resize_lets_go(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(ClusterEmbedding, "_grow", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            cluster.start(tmp_path / "x", 3, on="here")
-    cluster.start(tmp_path / "x", 3, on="here").close()
+            cluster.launch(tmp_path / "x", 3, on="here")
+    cluster.launch(tmp_path / "x", 3, on="here").close()
 
 
 def test_reads_that_wait_for_one_shard_are_few(tmp_path, monkeypatch):
-    live, back, ask = begin(tmp_path / "x"), threading.Event(), LocalShards.ask
+    live, back, query = begin(tmp_path / "x"), threading.Event(), LocalShards.query
     monkeypatch.setattr(cluster.embedding, "_MOVES", 0.0)
-    owner = live.front.asking.slots.owners
+    owner = live.front.queries.slots.owners
     gone = int(owner(id_column(["a"]))[0])
 
-    def silent(self, questions):
-        assert gone not in questions or back.wait(60)
-        return ask(self, questions)
+    def silent(self, queries):
+        assert gone not in queries or back.wait(60)
+        return query(self, queries)
 
-    monkeypatch.setattr(LocalShards, "ask", silent)
+    monkeypatch.setattr(LocalShards, "query", silent)
     waiting = [threading.Thread(target=live._read_straight, args=("a",)) for _ in range(8)]
     for one in waiting:
         one.start()

@@ -7,10 +7,10 @@ import pytest
 
 import dygcn
 from dygcn import cluster, errors
-from dygcn.cluster import refusals, shard_process
+from dygcn.cluster import shard_process, wire
 from dygcn.cluster.flight import Post
-from dygcn.cluster.questions import AskOutcome
-from dygcn.cluster.refusals import pack_refusal, unpack_refusal
+from dygcn.cluster.queries import OutcomeQuery
+from dygcn.cluster.wire import pack_error, unpack_error
 from dygcn.errors import CapacityError, ClusterError, DygcnError
 from tests.cluster.test_flight import of_cluster
 
@@ -40,15 +40,15 @@ def raised_there():
     """Return a function that has another process raise an error, and returns what comes of it here."""
     there = {}
 
-    def answer(question):
+    def reply(query):
         raise there["error"]
 
-    posts = [Post(number, of_cluster("ours"), lambda message: None, answer) for number in (0, 1)]
+    posts = [Post(number, of_cluster("ours"), lambda message: None, reply) for number in (0, 1)]
 
     def ask(error):
         there["error"] = error
         with pytest.raises(DygcnError) as got:
-            posts[0].ask(posts[1].location, AskOutcome(1))
+            posts[0].query(posts[1].location, OutcomeQuery(1))
         return got.value
 
     yield ask
@@ -62,43 +62,43 @@ def test_every_class_comes_over_the_wire(raised_there):
 
 
 def test_a_class_that_is_left_out_would_be_noticed(raised_there, monkeypatch):
-    monkeypatch.delitem(refusals.CLASSES, "CapacityError")
+    monkeypatch.delitem(wire.CLASSES, "CapacityError")
     with pytest.raises(AssertionError, match="CapacityError"):
         test_every_class_comes_over_the_wire(raised_there)
 
 
 def test_any_id_and_number_comes_over_the_wire():
     for node in (2**63, -(2**70), "\ud800", ("a", "b"), True, 1.5, None):
-        assert isinstance(unpack_refusal(pack_refusal(errors.UnknownNode(node))), errors.UnknownNode)
+        assert isinstance(unpack_error(pack_error(errors.UnknownNode(node))), errors.UnknownNode)
 
 
-@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x93\x01\x90\x80", pack_refusal(ClusterError("x"))[:-1]])
+@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x93\x01\x90\x80", pack_error(ClusterError("x"))[:-1]])
 def test_bytes_that_are_no_refusal_are_one_of_the_cluster(body):
-    assert "cannot be read" in str(unpack_refusal(body))
+    assert "cannot be read" in str(unpack_error(body))
 
 
 def test_a_class_of_nobody_is_an_error_of_the_cluster():
     class Other(DygcnError):
         pass
 
-    again = unpack_refusal(pack_refusal(Other("of a later version")))
+    again = unpack_error(pack_error(Other("of a later version")))
     assert (type(again), str(again)) == (ClusterError, "Other: of a later version")
 
 
 @pytest.mark.parametrize(
     ("raised", "kind"), [(CapacityError("too heavy"), CapacityError), (ZeroDivisionError("0"), ClusterError)]
 )
-def test_a_shard_hands_on_what_answering_raised(raised, kind, caplog):
-    class Answering:
-        def answer(self, worker, question):
+def test_a_shard_hands_on_what_a_handler_raised(raised, kind, caplog):
+    class Handlers:
+        def reply(self, worker, query):
             raise raised
 
     class Worker:
         number = 0
 
-    waiting = shard_process._Waiting(AskOutcome(1))
+    waiting = shard_process._Waiting(OutcomeQuery(1))
     with caplog.at_level(logging.CRITICAL, "dygcn.cluster"):
-        assert shard_process._try(waiting, Answering(), Worker())
+        assert shard_process._try(waiting, Handlers(), Worker())
     assert type(waiting.failure) is kind
 
 
@@ -120,7 +120,7 @@ def test_a_batch_is_refused_alike_by_all(tmp_path):
     one.save(tmp_path / "shards")
     one.save(tmp_path / "durable")
     with (
-        cluster.start(tmp_path / "shards", 2, on="here") as shards,
+        cluster.launch(tmp_path / "shards", 2, on="here") as shards,
         dygcn.open(tmp_path / "durable") as durable,
     ):
         for fault, batch in _BATCHES.items():

@@ -20,27 +20,27 @@ def small(orders=2, **how):
     return Model(weights, **{"ids": "int64", "features": "hashed", "scales": np.ones(4)} | how)
 
 
-def spread(shards, told):
+def apply_updates(shards, told):
     for shard in shards:
-        shard.spread({one.number: told[one.number][shard.number] for one in shards if one is not shard})
+        shard.apply({one.number: told[one.number][shard.number] for one in shards if one is not shard})
 
 
 def apply(shards, batch, now=None):
-    spread(shards, [shard.settle(batch, now) for shard in shards])
+    apply_updates(shards, [shard.plan(batch, now) for shard in shards])
 
 
 def move(shards, slots, count):
     """Let slots have other owners; a shard that is new is added to the list."""
-    settled = [shard.settle_move(slots, count) for shard in shards]
+    planned = [shard.plan_move(slots, count) for shard in shards]
     for shard in shards:
-        told = {one.number: settled[one.number][0][shard.number] for one in shards if one is not shard}
-        leaving = [images[shard.number] for _, images in settled if shard.number in images]
-        shard.spread_move(told, leaving)
+        told = {one.number: planned[one.number][0][shard.number] for one in shards if one is not shard}
+        leaving = [images[shard.number] for _, images in planned if shard.number in images]
+        shard.apply_move(told, leaving)
     if count > len(shards):
         fresh = Shard(shards[0].model, count - 1, slots, count)
-        fresh.settle_move(slots, count)
-        told = {one.number: settled[one.number][0][count - 1] for one in shards}
-        fresh.spread_move(told, [images[count - 1] for _, images in settled if count - 1 in images])
+        fresh.plan_move(slots, count)
+        told = {one.number: planned[one.number][0][count - 1] for one in shards}
+        fresh.apply_move(told, [images[count - 1] for _, images in planned if count - 1 in images])
         shards.append(fresh)
 
 
@@ -100,15 +100,15 @@ def test_vectors_are_those_of_one_process():
         assert (shard.reading().vectors(own) == state.reading().vectors(there)).all()
 
 
-def test_nothing_is_read_of_a_batch_that_is_only_settled():
+def test_nothing_is_read_of_a_batch_that_is_only_planned():
     model = small()
     shards = [Shard(model, number, SlotMap.even(2), 2) for number in range(2)]
     first, second = batches(2, 12, seed=1)
     apply(shards, first)
     before = digest(shards)
-    told = [shard.settle(second) for shard in shards]
+    told = [shard.plan(second) for shard in shards]
     assert digest(shards) == before
-    spread(shards, told)
+    apply_updates(shards, told)
     assert digest(shards) != before
 
 
@@ -117,10 +117,10 @@ def test_what_moved_and_who_left_are_own_nodes_once():
     state, shards = State(model), [Shard(model, number, SlotMap.even(4), 4) for number in range(4)]
     for batch in batches(20, 25, seed=3):
         outcome = state.apply(batch)
-        told = [shard.settle(batch) for shard in shards]
+        told = [shard.plan(batch) for shard in shards]
         moved, left = [], []
         for shard in shards:
-            done = shard.spread({one: told[one][shard.number] for one in range(4) if one != shard.number})
+            done = shard.apply({one: told[one][shard.number] for one in range(4) if one != shard.number})
             moved += python_ids(shard.graph.ids.names(done.moved.nodes)).tolist()
             left += python_ids(done.left).tolist()
         assert sorted(moved) == sorted(python_ids(state.graph.ids.names(outcome.moved.nodes)).tolist())
@@ -156,12 +156,12 @@ def counts_differ(steps, shards, how):
         batch = read_events(
             dict(zip(("src", "dst", "op", "weight", "t"), zip(*step, strict=True), strict=True))
         )
-        alone, told = state.apply(batch), [shard.settle(batch) for shard in parts]
+        alone, told = state.apply(batch), [shard.plan(batch) for shard in parts]
         done = [
-            shard.spread({one: told[one][shard.number] for one in range(shards) if one != shard.number})
+            shard.apply({one: told[one][shard.number] for one in range(shards) if one != shard.number})
             for shard in parts
         ]
-        counted = [sum(getattr(one, name) for one in done) for name in ("unchanged", "missing", "loops")]
+        counted = np.sum([one.counts[:3] for one in done], axis=0).tolist()
         if counted != [alone.unchanged, alone.missing, alone.loops]:
             return True
         assert sum(one.moved.rows for one in done) >= alone.moved.rows > 0 or not alone.moved.rows
@@ -239,12 +239,12 @@ def test_a_replay_forgets_rows_of_nodes_that_moved_away_and_left():
     def replay(*events):
         batch = read_events(list(events))
         state.apply(batch)
-        shard.settle(batch)
+        shard.plan(batch)
         shard.replay()
 
     replay((mine[0], mine[1]), (mine[1], mine[2]))
-    shard.settle_move(slots.moved(slots_of(id_column(mine[:1])).tolist(), to=1), 2)
-    shard.spread_move(None, [])
+    shard.plan_move(slots.moved(slots_of(id_column(mine[:1])).tolist(), to=1), 2)
+    shard.apply_move(None, [])
     replay((mine[0], mine[1], 0, -1))
     replay((mine[3], mine[2]))  # with the number of the one who left
     own = shard.own_nodes()
@@ -267,11 +267,11 @@ def test_one_shard_goes_on_from_a_snapshot_and_becomes_two():
             shards = [again]
         if step == 8:
             slots = SlotMap.even(2)
-            told, leaving = shards[0].settle_move(slots, 2)
+            told, leaving = shards[0].plan_move(slots, 2)
             fresh = Shard(model, 1, SlotMap.even(1), 2)
-            fresh.settle_move(slots, 2)
-            fresh.spread_move({0: told[1]}, [leaving[1]])
-            shards[0].spread_move({}, [])
+            fresh.plan_move(slots, 2)
+            fresh.apply_move({0: told[1]}, [leaving[1]])
+            shards[0].apply_move({}, [])
             for one, other in ((0, 1), (1, 0)):
                 both = [*shards, fresh]
                 both[one].take_rows(both[other].rows_for(both[one].mirrors()[other]))

@@ -7,11 +7,23 @@ import time
 import numpy as np
 import pytest
 
-from dygcn.cluster import process_front, questions, shard_process
+from dygcn.cluster import process_front, queries, shard_process
 from dygcn.cluster.front_state import FrontState
-from dygcn.cluster.members import Beat, Failed, Member, Members, Register, Replaced, Welcome
+from dygcn.cluster.messages import (
+    Beat,
+    Entries,
+    Events,
+    Failed,
+    Member,
+    Members,
+    Move,
+    Register,
+    Replaced,
+    Resize,
+    ShardSnapshot,
+    Welcome,
+)
 from dygcn.cluster.process_front import ProcessFront
-from dygcn.cluster.protocol import Entries, Events, Move, Resize, Snapshot
 from dygcn.cluster.registry import Epochs, Registry
 from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.slots import SlotMap
@@ -75,7 +87,7 @@ class Cluster:
         self.store = f"memory://processes-{next(_numbers)}"
         self.processes = ThreadShards(folder, self.store, self.log)
         for number in range(shards):
-            self.processes.add(number, Snapshot(0, SlotMap.even(shards), shards, None))
+            self.processes.add(number, ShardSnapshot(0, SlotMap.even(shards), shards, None))
         self.numbers = Numbers(self.log)
         self.numbers.shards = self.processes
         self.front = FrontState(MODEL, self.processes, self.numbers, 0)
@@ -103,9 +115,9 @@ class Cluster:
         assert digest_of(self.front) == digest_of(self.one)
         ids = self.one.graph.nodes()
         names = self.one.graph.ids.names(ids)
-        here, vectors = self.front.asking.vectors(names)
-        assert here.all()
-        assert (vectors == self.one.reading().vectors(ids)).all()
+        reply = self.front.queries.owners(queries.VectorQuery(self.front.queries.at, names))
+        assert reply.here.all()
+        assert (reply.vectors == self.one.reading().vectors(ids)).all()
 
 
 @pytest.fixture
@@ -154,7 +166,7 @@ def test_the_front_comes_again(cluster):
 
 
 def test_a_backlog_is_worked_off(cluster):
-    """Entries of which nobody was told are fetched, also when there are many."""
+    """Entries that were not announced are fetched, also when there are many."""
     run = cluster(2)
     for _ in range(300):
         batch = run.batch()
@@ -170,7 +182,7 @@ def test_slots_move_to_a_new_process_and_back(cluster):
     for _ in range(10):
         run.step()
     sequence = run.log.end + 1
-    run.processes.add(1, Snapshot(sequence, SlotMap.even(1), 2, None))
+    run.processes.add(1, ShardSnapshot(sequence, SlotMap.even(1), 2, None))
     for entry in (Resize(2), Move(tuple(range(2_048)), 1)):
         run.numbers.commit(entry)
     run.front = FrontState(MODEL, run.processes, run.numbers, run.log.end)
@@ -201,12 +213,12 @@ def test_a_process_that_has_a_successor_ends(cluster):
     run.check()
 
 
-def test_questions_wait_and_others_are_refused(cluster):
+def test_queries_wait_and_others_are_refused(cluster):
     run = cluster(1)
     run.step()
-    later = questions.AskVectors(2, id_column([1]))
+    later = queries.VectorQuery(2, id_column([1]))
     got = []
-    asker = threading.Thread(target=lambda: got.append(run.processes.ask({0: later})))
+    asker = threading.Thread(target=lambda: got.append(run.processes.query({0: later})))
     asker.start()
     time.sleep(1.5)
     assert not got
@@ -214,7 +226,7 @@ def test_questions_wait_and_others_are_refused(cluster):
     asker.join(60)
     assert got[0][0].position == 2
     with pytest.raises(ClusterError, match="Resize"):
-        run.processes.ask({0: Resize(1)})
+        run.processes.query({0: Resize(1)})
     run.step()
     run.check()
 
@@ -228,7 +240,7 @@ def test_why_a_shard_does_not_start_is_told(cluster, monkeypatch):
     monkeypatch.setattr(process_front, "_LONG", 4.0)
     run.processes.start(0)
     with pytest.raises(ClusterError, match=r"0000\.snapshot is damaged"):
-        run.processes.ask({0: questions.AskShard(1)})
+        run.processes.query({0: queries.ShardQuery(1)})
     assert run.processes.ended == [1]
 
 
@@ -236,9 +248,9 @@ def test_why_a_shard_does_not_start_is_told(cluster, monkeypatch):
 
 
 def registry(tmp_path, wanted=(0, 1)):
-    told = []
+    changes = []
     epochs = Epochs(tmp_path / "epoch")
-    return Registry(epochs, Member(-1, epochs.next(), "front"), wanted, told.append), told
+    return Registry(epochs, Member(-1, epochs.next(), "front"), wanted, changes.append), changes
 
 
 def beat(number, epoch):
@@ -247,41 +259,41 @@ def beat(number, epoch):
 
 def test_epochs_never_repeat(tmp_path):
     first, _ = registry(tmp_path)
-    given = [first.answer(Register(0, f"a{one}", "host", 1)).epoch for one in range(3)]
+    given = [first.reply(Register(0, f"a{one}", "host", 1)).epoch for one in range(3)]
     again, _ = registry(tmp_path)
-    assert again.answer(Register(0, "b", "host", 1)).epoch > max(given)
+    assert again.reply(Register(0, "b", "host", 1)).epoch > max(given)
     (tmp_path / "epoch").write_text("much")
     with pytest.raises(ClusterError, match="is damaged"):
         registry(tmp_path)
 
 
 def test_a_front_that_comes_again_learns_from_beats(tmp_path):
-    one, told = registry(tmp_path)
-    assert isinstance(one.answer(beat(0, 7)), Members)
+    one, changes = registry(tmp_path)
+    assert isinstance(one.reply(beat(0, 7)), Members)
     assert one.location(0) == "at-0-7"
-    assert isinstance(one.answer(beat(0, 6)), Replaced)
-    assert isinstance(one.answer(beat(5, 9)), Replaced)
-    assert isinstance(one.answer(Register(0, "new", "host", 1)), Welcome)
-    assert [len(members.all) for members in told] == [2, 2]
+    assert isinstance(one.reply(beat(0, 6)), Replaced)
+    assert isinstance(one.reply(beat(5, 9)), Replaced)
+    assert isinstance(one.reply(Register(0, "new", "host", 1)), Welcome)
+    assert [len(members.all) for members in changes] == [2, 2]
 
 
 def test_whoever_is_silent_is_named_once(tmp_path):
     one, _ = registry(tmp_path)
-    one.answer(beat(0, 7))
+    one.reply(beat(0, 7))
     assert one.silent(0.0) == [0]
     assert one.silent(0.0) == []
-    one.answer(beat(0, 7))
+    one.reply(beat(0, 7))
     assert one.silent(3.0) == []
     assert one.silent(0.0) == [0]
-    assert isinstance(one.answer(Failed(0, "why")), Replaced)
+    assert isinstance(one.reply(Failed(0, "why")), Replaced)
     assert one.failures == {0: "why"}
-    with pytest.raises(ClusterError, match="no question to the front"):
-        one.answer(Resize(2))
+    with pytest.raises(ClusterError, match="no query to the front"):
+        one.reply(Resize(2))
 
 
 def test_a_seeded_bug_is_noticed(cluster, monkeypatch):
     """Vectors of slots that moved, as they were before."""
-    monkeypatch.setattr(shard_process.Answering, "note", lambda *_: None)
+    monkeypatch.setattr(shard_process.QueryHandlers, "note", lambda *_: None)
     with pytest.raises(AssertionError):
         test_what_moved_is_known(cluster)
 
@@ -294,17 +306,17 @@ def test_what_moved_is_known(cluster):
 
 def ask_slowly(cluster, monkeypatch):
     """Ask what takes longer than a question waits for its turn."""
-    run, answer = cluster(1), shard_process.Answering.answer
+    run, answer = cluster(1), shard_process.QueryHandlers.reply
 
-    def slow(self, worker, question):
-        if isinstance(question, questions.AskSize):
+    def slow(self, worker, query):
+        if isinstance(query, queries.SizeQuery):
             time.sleep(0.5)
-        return answer(self, worker, question)
+        return answer(self, worker, query)
 
-    monkeypatch.setattr(shard_process.Answering, "answer", slow)
+    monkeypatch.setattr(shard_process.QueryHandlers, "reply", slow)
     monkeypatch.setattr(shard_process, "_PATIENCE", 0.1)
     monkeypatch.setattr(process_front, "_LONG", 5.0)
-    return run.processes.ask({0: questions.AskSize(0)})[0].edges
+    return run.processes.query({0: queries.SizeQuery(0)})[0].edges
 
 
 def test_an_answer_that_takes_long_arrives(cluster, monkeypatch):

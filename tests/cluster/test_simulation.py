@@ -54,7 +54,7 @@ def rows_as_of_now(patch):
 
 
 def a_stale_epoch_is_answered(patch):
-    patch.setattr(Worker, "_is_for_me", lambda self, answer: not self.whole)
+    patch.setattr(Worker, "_is_for_me", lambda self, reply: not self.ready)
 
 
 def a_slot_is_owned_twice(patch):
@@ -82,7 +82,7 @@ def the_end_of_the_log_is_lost(patch):
 
 
 def messages_are_dropped_early(patch):
-    """What was told is forgotten as soon as the shard itself is done with it."""
+    """Updates are dropped as soon as the shard itself applied their batch."""
 
     def forget(self):
         for sequence in [one for one in self._sent if one <= self.position]:
@@ -122,24 +122,24 @@ def a_mirror_keeps_its_row(patch):
     patch.setattr(Shard, "_mirrors_of", kept)
 
 
-def new_holders_get_changes_too(patch):
-    """Who gets a first row is told of the changes that it holds already."""
-    whole = Shard._forwards
+def new_subscribers_get_changes_too(patch):
+    """A shard that gets a first row is sent the changes that the row contains already."""
+    whole = Shard._by_receiver
 
-    def told_twice(self, arcs, touched, at, was, now):
+    def sent_twice(self, arcs, touched, at, was, now):
         first = whole(self, arcs, touched, at, was, now)
-        told = whole(self, arcs, touched, at, was | now, was | now)
-        changes = {other: (one.node, one.aggregated, one.change) for other, one in told.items()}
+        sent = whole(self, arcs, touched, at, was | now, was | now)
+        changes = {other: (one.node, one.aggregated, one.change) for other, one in sent.items()}
         return {
             other: type(one)(*changes[other], one.new, one.degree, one.rows) for other, one in first.items()
         }
 
-    patch.setattr(Shard, "_forwards", told_twice)
+    patch.setattr(Shard, "_by_receiver", sent_twice)
 
 
-def seen_changes_are_told(patch):
-    """A shard is told of arcs to its own nodes, which it sees itself."""
-    patch.setattr(Shard, "_unseen", lambda self, told, sender: told)
+def seen_changes_are_sent(patch):
+    """A shard is sent arcs to its own nodes, which it sees itself."""
+    patch.setattr(Shard, "_unseen", lambda self, sent, sender: sent)
 
 
 def the_clock_is_of_own_events(patch):
@@ -160,23 +160,23 @@ def edges_leave_by_the_clock_of_own_events(patch):
     patch.setattr(Transaction, "stage", lambda self, batch, now=None, seen=None: whole(self, batch, now))
 
 
-def whoever_is_behind_is_answered(patch):
-    """A hello is answered with rows of a later batch."""
+def a_shard_that_is_behind_gets_rows(patch):
+    """The reply to a request has rows of a later batch."""
 
     def answer(self):
-        for sender, hello in list(self._asked.items()):
-            if hello.at <= self.position:
-                del self._asked[sender]
-                rows = self.shard.rows_for(hello.mirrors) if self._knows(hello.mirrors) else None
+        for sender, request in list(self._requests.items()):
+            if request.at <= self.position:
+                del self._requests[sender]
+                rows = self.shard.rows_for(request.mirrors) if self._knows(request.mirrors) else None
                 if rows is not None:
-                    about = self.number, hello.epoch, hello.at
+                    about = self.number, request.epoch, request.at
                     self._network.send(sender, workers.MirrorRows(*about, rows))
 
     def knows(self, mirrors):
         return bool((self.shard.graph.find(mirrors) >= 0).all())
 
     patch.setattr(Worker, "_knows", knows, raising=False)
-    patch.setattr(Worker, "_answer_hellos", answer)
+    patch.setattr(Worker, "_answer_requests", answer)
 
 
 def what_was_handed_over_is_dropped(patch):
@@ -207,21 +207,21 @@ def moved_nodes_bring_no_ghosts(patch):
     patch.setattr(shards, "put_arcs", put)
 
 
-def whoever_retired_is_silent(patch):
+def retired_shards_are_silent(patch):
     """A shard that starts again, and is behind, waits for one that owns nothing any more."""
     whole = Worker.step
     patch.setattr(Worker, "step", lambda self: not self.retired and whole(self))
 
 
-def those_who_go_are_forgotten(patch):
-    """What was told is forgotten when those that stay have it."""
-    whole = Worker._settle
+def shards_that_go_are_forgotten(patch):
+    """Updates are dropped when the shards that stay have them."""
+    whole = Worker._plan
 
-    def settle(self, sequence, entry):
+    def plan(self, sequence, entry):
         whole(self, sequence, entry)
         self._left = None
 
-    patch.setattr(Worker, "_settle", settle)
+    patch.setattr(Worker, "_plan", plan)
 
 
 def a_row_is_left_behind(patch):
@@ -237,15 +237,15 @@ BUGS = {  # with the first seed that notices it, from which the search begins
     messages_are_dropped_early: 0,
     the_newest_snapshot_is_loaded: 278,
     a_mirror_keeps_its_row: 5,
-    new_holders_get_changes_too: 4,
-    seen_changes_are_told: 5,
+    new_subscribers_get_changes_too: 4,
+    seen_changes_are_sent: 5,
     the_clock_is_of_own_events: 5,
     edges_leave_by_the_clock_of_own_events: 46,
-    whoever_is_behind_is_answered: 5,
+    a_shard_that_is_behind_gets_rows: 5,
     what_was_handed_over_is_dropped: 0,
     moved_nodes_bring_no_ghosts: 89,
-    whoever_retired_is_silent: 64,
-    those_who_go_are_forgotten: 51,
+    retired_shards_are_silent: 64,
+    shards_that_go_are_forgotten: 51,
     a_row_is_left_behind: 8,
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dygcn.cluster import store as stores
-from dygcn.cluster.protocol import Snapshot
+from dygcn.cluster.messages import ShardSnapshot
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder
@@ -27,13 +27,13 @@ def path(request, tmp_path):
 
 def image(edges):
     shard = Shard(MODEL, 0, SlotMap.even(1), 1)
-    shard.settle(read_events(edges))
-    shard.spread({})
+    shard.plan(read_events(edges))
+    shard.apply({})
     return shard.image()
 
 
 def snapshot(sequence):
-    return Snapshot(sequence, SlotMap.even(2), 2, image([(1, 2), (2, sequence + 3)]))
+    return ShardSnapshot(sequence, SlotMap.even(2), 2, image([(1, 2), (2, sequence + 3)]))
 
 
 def files(store):

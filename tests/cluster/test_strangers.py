@@ -55,7 +55,7 @@ def call(location, body=b"", **how):
     """Call a process as Flight lets anyone."""
     client = flight.FlightClient(location, override_hostname=NAME, **how)
     options = flight.FlightCallOptions(timeout=60)
-    return list(client.do_action(flight.Action("ask", pa.py_buffer(body)), options))
+    return list(client.do_action(flight.Action("query", pa.py_buffer(body)), options))
 
 
 def shown(files):
@@ -156,4 +156,4 @@ def test_certificate_key_and_ca_belong_together(tmp_path):
     assert given((None, None, None)) is None
     assert given(("a", "b", "c")) == tuple(os.path.abspath(name) for name in "abc")
     with pytest.raises(OptionError, match="all three"):
-        cluster.start(tmp_path, on="here", certificate="a", key="b")
+        cluster.launch(tmp_path, on="here", certificate="a", key="b")

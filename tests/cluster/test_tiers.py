@@ -13,7 +13,7 @@ from dygcn.engine.propagation import set_threads, spreading
 from dygcn.live.digest import digest_of
 from dygcn.serving.service.cost_estimate import expected_rows
 from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
-from tests.cluster.test_shard import apply, digest, loaded_again, move, small, spread
+from tests.cluster.test_shard import apply, apply_updates, digest, loaded_again, move, small
 from tests.live.test_tiers import check_tiers, heavy_from
 from tests.seeded import assert_noticed
 
@@ -67,9 +67,9 @@ def moved_ids(done, shards):
     }
 
 
-def spread_all(shards, told):
+def apply_all(shards, told):
     return [
-        shard.spread({one.number: told[one.number][shard.number] for one in shards if one is not shard})
+        shard.apply({one.number: told[one.number][shard.number] for one in shards if one is not shard})
         for shard in shards
     ]
 
@@ -79,7 +79,7 @@ def remove(state, shards, ids):
     nodes = state.graph.find(column)
     with state.changing:
         state.remove(nodes[nodes >= 0])
-    spread(shards, [shard.settle_removal(column) for shard in shards])
+    apply_updates(shards, [shard.plan_removal(column) for shard in shards])
 
 
 def shift_slots(random, shards):
@@ -103,7 +103,7 @@ def agree(seed, bound=None, steps=25, count=None, nodes=None):
         for step, batch in enumerate(batches(random, nodes, steps)):
             before = vectors_of(shards) if step % 4 == 1 else {}
             alone = state.apply(batch)
-            done = spread_all(shards, [shard.settle(batch) for shard in shards])
+            done = apply_all(shards, [shard.plan(batch) for shard in shards])
             moved = moved_ids(done, shards)
             assert moved >= set(python_ids(state.graph.ids.names(alone.moved.nodes)).tolist())
             now = vectors_of(shards) if before else {}
@@ -167,9 +167,9 @@ def star(bound, spokes, count):
 
 
 def rows_of_an_event(shards, event):
-    told = [shard.settle(read_events([event])) for shard in shards]
+    told = [shard.plan(read_events([event])) for shard in shards]
     changes = sum(len(one.change) for each in told for one in each.values())
-    return sum(one.moved.rows for one in spread_all(shards, told)), changes
+    return sum(one.moved.rows for one in apply_all(shards, told)), changes
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -186,8 +186,8 @@ def test_an_event_at_a_hub_adds_to_few_rows(count):
 
 def test_who_pulls_from_a_hub_has_moved():
     shards = star(16, 300, 2)
-    told = [shard.settle(read_events([(0, 305)])) for shard in shards]
-    assert moved_ids(spread_all(shards, told), shards) == {*range(301), 305}
+    told = [shard.plan(read_events([(0, 305)])) for shard in shards]
+    assert moved_ids(apply_all(shards, told), shards) == {*range(301), 305}
 
 
 def test_a_front_expects_what_an_event_at_a_hub_costs():

@@ -346,7 +346,7 @@ def test_nodes_are_removed_by_update_as_in_a_trial(live, tmp_path):
     twin, sharded = copy.deepcopy(live), tmp_path / "sharded"
     for folder in (tmp_path / "durable", sharded):
         live.save(folder)
-    with dygcn.open(tmp_path / "durable") as durable, cluster.start(sharded, 2, on="here") as shards:
+    with dygcn.open(tmp_path / "durable") as durable, cluster.launch(sharded, 2, on="here") as shards:
         wanted = twin.remove_nodes(["cat", "nobody"])
         with live.what_if(remove_nodes=["cat"]) as trial:
             tried = sorted(trial.ids().tolist())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.cluster.models import taken_features
+from dygcn.cluster.shard import taken_features
 from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, FeatureError, OptionError
 from dygcn.testing import GraphOracle, random_events, twin_vectors

@@ -169,7 +169,7 @@ def test_a_restart_from_snapshot_and_log_is_the_same(tmp_path_factory, steps, sn
 def test_shards_are_one_process(tmp_path_factory, steps, shards, directed):
     folder, one = tmp_path_factory.mktemp("x") / "live", dygcn.start(model(directed))
     one.save(folder)
-    with cluster.start(folder, shards, on="here", batches=2) as other:
+    with cluster.launch(folder, shards, on="here", batches=2) as other:
         for number, step in enumerate(steps):
             done = [apply(each, step) for each in (one, other)]
             counts = [(each.unchanged, each.missing, each.loops) for each in done]
@@ -177,7 +177,7 @@ def test_shards_are_one_process(tmp_path_factory, steps, shards, directed):
             if number == len(steps) // 2:
                 other.resize(shards % 3 + 1)
             assert other.digest() == one.digest()
-    with cluster.start(folder, on="here") as other:
+    with cluster.launch(folder, on="here") as other:
         assert other.digest() == one.digest() == agree(steps, directed, "hashed").digest()
         other.save(folder.parent / "copy")
     assert dygcn.load(folder.parent / "copy").digest() == one.digest()

@@ -174,7 +174,7 @@ def test_a_newcomer_inherits_nothing():
     live.remove_nodes([3])
     live.update({"src": [1], "dst": [4], "t": [2.0]})
     graph = live._state.graph
-    assert graph.contacts.last(graph.find(graph.ids.names(graph.nodes()))).tolist()[-1] == 2.0
+    assert graph.contacts.of(graph.find(graph.ids.names(graph.nodes())))[0].tolist()[-1] == 2.0
 
 
 def test_contacts_that_outlive_their_node_are_noticed(tmp_path):
@@ -184,7 +184,7 @@ def test_contacts_that_outlive_their_node_are_noticed(tmp_path):
 
 def test_the_twin_notices_a_clock_that_stands_still(monkeypatch):
     monkeypatch.setattr(
-        Contacts, "since", lambda self, nodes: 7.0 - self.last(nodes)
+        Contacts, "since", lambda self, nodes: 7.0 - self.of(nodes)[0]
     )  # the last event's time
     assert noticed(0)
 

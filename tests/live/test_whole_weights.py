@@ -213,9 +213,7 @@ def test_shards_of_whole_weights_have_the_digest_of_one_process(features):
     for _ in range(6):
         events = read_events(batch(random, 90, 2**30))
         live.update(events)
-        told = [shard.settle(events) for shard in shards]
+        told = [shard.plan(events) for shard in shards]
         for shard in shards:
-            shard.spread(
-                {other: one[shard.number] for other, one in enumerate(told) if other != shard.number}
-            )
+            shard.apply({other: one[shard.number] for other, one in enumerate(told) if other != shard.number})
     assert digest_of_parts(model, [part_of(shard) for shard in shards]) == live.digest()

@@ -31,9 +31,9 @@ def pairs(nodes, count, seed):
 
 def apply(shards, events):
     """Apply events to shards; return the messages that have something in them."""
-    told = [shard.settle(events) for shard in shards]
+    told = [shard.plan(events) for shard in shards]
     for shard in shards:
-        shard.spread({other: one[shard.number] for other, one in enumerate(told) if other != shard.number})
+        shard.apply({other: one[shard.number] for other, one in enumerate(told) if other != shard.number})
     return [message for one in told for message in one.values() if len(message)]
 
 

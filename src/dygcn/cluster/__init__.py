@@ -11,10 +11,10 @@ from dygcn._late import late_names
 
 if TYPE_CHECKING:
     from dygcn.cluster.embedding import ClusterEmbedding
-    from dygcn.cluster.starting import start
+    from dygcn.cluster.launching import launch
 else:
     __getattr__, __dir__ = late_names(
-        __name__, {"ClusterEmbedding": "dygcn.cluster.embedding", "start": "dygcn.cluster.starting"}
+        __name__, {"ClusterEmbedding": "dygcn.cluster.embedding", "launch": "dygcn.cluster.launching"}
     )
 
-__all__ = ["ClusterEmbedding", "start"]
+__all__ = ["ClusterEmbedding", "launch"]

@@ -1,6 +1,6 @@
-"""Who may speak to the processes of a cluster: whoever has a certificate of it.
+"""Certificates of a cluster: only a process that has one may connect to the others.
 
-Each process shows its certificate to every other one and asks for the other's (mutual TLS), so a stranger is
+Each process shows its certificate to every other one and demands the other's (mutual TLS), so a stranger is
 refused while the connection is made, before one byte of a message is received. There is no other secret.
 """
 
@@ -31,20 +31,14 @@ _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, t
 
 
 class Certificates(NamedTuple):
-    """Files of one process, in PEM. Only these names are handed on; every process reads its own machine's."""
+    """Names of PEM files, which every process reads on its own machine; keys do not travel."""
 
     certificate: str
     key: str
     ca: str
 
     def read(self) -> Credentials:
-        """Return what the files hold.
-
-        Raises
-        ------
-        OptionError
-            If one of them cannot be read.
-        """
+        """Read the files; raise `OptionError` if one cannot be read."""
         try:
             return Credentials(*(Path(file).read_bytes() for file in self))
         except OSError as error:
@@ -56,7 +50,7 @@ class Certificates(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """What a process shows to others, and by what it knows them. Never printed: any file may hold a key."""
+    """Contents of certificate files. They have no repr, since any of them may hold a key."""
 
     certificate: bytes
     key: bytes
@@ -64,13 +58,7 @@ class Credentials:
 
 
 def given(files: Sequence[str | os.PathLike[str] | None]) -> Certificates | None:
-    """Return the certificate, the key and the ca that a user named, None if none was named.
-
-    Raises
-    ------
-    OptionError
-        If some were named and others not.
-    """
+    """Return the certificate, key and ca that a user named: all three, or None for none of them."""
     named = [None if file is None else os.path.abspath(file) for file in files]
     if all(file is None for file in named):
         return None
@@ -80,10 +68,7 @@ def given(files: Sequence[str | os.PathLike[str] | None]) -> Certificates | None
 
 
 def made_in(folder: Path) -> Certificates:
-    """Return the certificate of a cluster on one machine; the first time, make one that only it trusts.
-
-    The key is in the same file, which only its owner can read.
-    """
+    """Return the certificate of a cluster on one machine, made the first time, with its key in one file."""
     file = folder / _MADE
     if not file.exists():
         replace_own(file, folder / f"{uuid.uuid4().hex}.part", _new())

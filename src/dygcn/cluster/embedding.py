@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 import numpy as np
 
-from dygcn.cluster import questions as ask
 from dygcn.cluster.folder import ClusterFile, write_cluster_file
-from dygcn.cluster.protocol import Move, Remove, Resize, Snapshot
+from dygcn.cluster.messages import Move, Remove, Resize, ShardSnapshot
+from dygcn.cluster.queries import NearestQuery, NearestReply, VectorQuery, VectorReply
 from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import ColumnOptions, join_ids, python_ids
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.front_state import FrontState
     from dygcn.cluster.logged_entries import LoggedEntries
-    from dygcn.cluster.protocol import Entry
+    from dygcn.cluster.messages import Entry
     from dygcn.engine.records import Float32
     from dygcn.live.durable.recovery import ReplayedBatch, Standing
     from dygcn.live.durable.source_batch import SourceBatch
@@ -61,7 +61,7 @@ class ShardsAhead(WriteAhead):
 
 
 class ClusterEmbedding(DurableEmbedding):
-    """A durable embedding whose graph is divided among shards. Made by `dygcn.cluster.start`.
+    """A durable embedding whose graph is divided among shards. Made by `dygcn.cluster.launch`.
 
     It is used as any embedding. Trials (`what_if`, `explain_change`), `tolerate`, `set_features` and `refit`
     are refused: save a copy, and ask that.
@@ -92,7 +92,7 @@ class ClusterEmbedding(DurableEmbedding):
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self.front.asking.shards
+        return self.front.queries.shards
 
     # ---- growing ---------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class ClusterEmbedding(DurableEmbedding):
             self._grow(shards)
         target = SlotMap.even(shards)
         for to in range(shards):
-            asking = self.front.asking
+            asking = self.front.queries
             slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
             for start in range(0, len(slots), _AT_ONCE):
                 self.follow_entry(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
@@ -125,13 +125,13 @@ class ClusterEmbedding(DurableEmbedding):
         if shards < before:
             self._have(shards)
             for number in range(shards, before):
-                self.front.asking.processes.retire(number)
+                self.front.queries.processes.retire(number)
 
     def _grow(self, shards: int) -> None:
         with self._ahead.one_writer():
-            asking, batch = self.front.asking, self.log.last_batch_id + 1
+            asking, batch = self.front.queries, self.log.last_batch_id + 1
             for number in range(asking.shards, shards):
-                asking.processes.add(number, Snapshot(batch, asking.slots, shards, None))
+                asking.processes.add(number, ShardSnapshot(batch, asking.slots, shards, None))
             self._have(shards)
 
     def _have(self, shards: int) -> None:
@@ -210,9 +210,9 @@ class ClusterEmbedding(DurableEmbedding):
 
     def _merged(self, queries: Any, k: int) -> list[Scored]:
         """Return the k best of all shards for each query, ties by id."""
-        asking = self.front.asking
+        asking = self.front.queries
         queries = np.ascontiguousarray(queries, np.float32)
-        answers: list[ask.Nearest] = asking.everyone(ask.AskNearest(asking.at, queries, k))
+        answers: list[NearestReply] = asking.all(NearestQuery(asking.at, queries, k))
         which = np.concatenate([np.repeat(np.arange(len(queries)), answer.counts) for answer in answers])
         nodes = self._state.graph.find(join_ids([answer.ids for answer in answers]))
         scores = np.concatenate([answer.scores for answer in answers])
@@ -239,10 +239,10 @@ class ClusterEmbedding(DurableEmbedding):
             known.check_kind(ids)
         except (EventError, OptionError):
             return None
-        asking = self.front.asking
+        asking = self.front.queries
         owner = int(asking.slots.owners(ids)[0])
         with self._line_of(owner):
-            answer: ask.Vectors = asking.processes.ask({owner: ask.AskVectors(0, ids)})[owner]
+            answer: VectorReply = asking.processes.query({owner: VectorQuery(0, ids)})[owner]
         if answer.here[0] < 0:  # its slot is being moved
             return None
         return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
@@ -267,10 +267,10 @@ class ClusterEmbedding(DurableEmbedding):
         """Write what is needed to start fast, end all shards, let go of the folder. Safe to call twice."""
         if not self._closed and not self._held.inherited:
             super().close()
-            self.front.asking.processes.close()
+            self.front.queries.processes.close()
 
     def _let_go(self) -> None:
         """Let go of the folder as a crash would. For tests."""
         if not self._held.inherited:
             super()._let_go()
-            self.front.asking.processes.close()
+            self.front.queries.processes.close()

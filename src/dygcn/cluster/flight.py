@@ -1,9 +1,9 @@
-"""Messages and questions between processes, over Arrow Flight.
+"""Messages and queries between processes, over Arrow Flight.
 
-Whatever is sent names its sender, the epoch of that, and its receiver: a process that has a successor is not
-listened to, and neither is one that takes the port of another for the one it looks for. A process without a
+Every message names its sender, the epoch of that, and its receiver: one from a process that has a successor
+is refused, and so is one that reaches a process which took over the port of another. A process without a
 certificate of the cluster cannot send at all: see `certificates`. Sending never waits. Messages to a process
-that is dead or slow are dropped: whoever needs them asks again.
+that is dead or slow are dropped; a receiver requests again what it misses.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import pyarrow as pa
 from pyarrow import flight
 
 from dygcn.cluster.certificates import NAME
-from dygcn.cluster.refusals import pack_refusal, unpack_refusal
-from dygcn.cluster.wire import pack, unpack
+from dygcn.cluster.wire import pack, pack_error, unpack, unpack_error
 from dygcn.errors import ClusterError, DygcnError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from dygcn.cluster.certificates import Credentials
-    from dygcn.cluster.members import Members
+    from dygcn.cluster.messages import Members
 
 _Envelope = tuple[int, int, int, list[bytes]]  # sender, its epoch, receiver, messages
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(_Envelope).decode
@@ -34,37 +33,17 @@ _AT_ONCE = 4 << 20  # bytes in a call, unless one message is larger
 _PATIENCE = 3.0  # seconds for a call, and one more
 _SPEED = 20e6  # for so many bytes
 _PAUSE = 0.1  # seconds, after a call that failed
-_FIRST = 60.0  # for a call to itself, when nothing else can be the matter
-_NOT_YET, _ANSWER, _ERROR = b"\0", b"\1", b"\2"
+_FIRST = 60.0  # seconds for a call to itself, which only fails if the certificates do
+_NOT_YET, _REPLY, _ERROR = b"\0", b"\1", b"\2"
 
 
 class Post:
     """Sends and receives for one process: a `Network`.
 
-    Parameters
-    ----------
-    number
-        Of the shard, or `SEQUENCER`.
-    credentials
-        What this process shows to others, and by what it knows them.
-    take
-        Called with every message, in a thread of the server; must not wait.
-    answer
-        Called with every question, in a thread of the server; None: not yet.
-    host
-        The address to listen at, and under which others find this process.
-
-    Attributes
-    ----------
-    epoch
-        Of this process; 0 until it is known, and then nothing is taken.
-    sent, sent_bytes, dropped, refused
-        Counts of messages: refused are those of stale senders, and for other receivers.
-
-    Raises
-    ------
-    OptionError
-        If a process with these credentials would not let in one with the same.
+    `take` is called with every message, `reply` with every query (None: no reply yet), both in threads of the
+    server; `take` must not wait. As long as `epoch` is 0, it is not known, and every message is refused. Also
+    refused are those of replaced senders, and for other receivers. Raises `OptionError` if a process with
+    these credentials would not let in one with the same.
     """
 
     def __init__(
@@ -72,11 +51,11 @@ class Post:
         number: int,
         credentials: Credentials,
         take: Callable[[Any], None],
-        answer: Callable[[Any], Any],
+        reply: Callable[[Any], Any],
         host: str = "127.0.0.1",
     ) -> None:
         self.number, self.epoch = number, 0
-        self._take, self._answer = take, answer
+        self._take, self._reply = take, reply
         self._how = {"tls_root_certs": credentials.ca, "override_hostname": NAME}
         self._how |= {"cert_chain": credentials.certificate, "private_key": credentials.key}
         self._newest: dict[int, int] = {}  # epoch of each sender
@@ -88,7 +67,7 @@ class Post:
         try:
             self._server = _Server(f"grpc+tls://{host}:0", self, credentials)
             self.location = f"grpc+tls://{host}:{self._server.port}"
-            self.call(self.location, "ask", b"", _FIRST)
+            self.call(self.location, "query", b"", _FIRST)
         except (flight.FlightError, pa.ArrowException) as error:
             raise OptionError(
                 "processes with this certificate, key and ca do not let each other in. Give them as PEM, "
@@ -98,7 +77,7 @@ class Post:
     # ---- messages --------------------------------------------------------------------------------------
 
     def connect(self, members: Members) -> None:
-        """Send to these from now on, and listen to no predecessor of theirs."""
+        """Send to these from now on, and refuse messages of their predecessors."""
         with self._lock:
             if (members.front, members.version) <= self._version:
                 return
@@ -128,7 +107,7 @@ class Post:
                 self.sent_bytes += len(body)
 
     def receive(self, body: bytes) -> None:
-        """Take what came in, unless it is of a stale sender or for another."""
+        """Take messages, unless their sender was replaced or they are for another process."""
         sender, epoch, to, messages = _decode(body)
         with self._lock:
             stale = epoch < self._newest.get(sender, 0)
@@ -143,42 +122,34 @@ class Post:
             else:
                 self.refused += 1
 
-    # ---- questions -------------------------------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------------------
 
-    def ask(self, location: str, question: Any, patience: float = _PATIENCE) -> Any:
-        """Ask a process, and wait.
+    def query(self, location: str, query: Any, patience: float = _PATIENCE) -> Any:
+        """Send a query, and wait for the reply; None: not yet, or there is no process.
 
-        Returns
-        -------
-        object
-            The answer; None: not yet, or nobody was there.
-
-        Raises
-        ------
-        DygcnError
-            If there is none, for a reason that stays: of the class that it had there.
+        An error of the other process, which it would have again, is raised here with its class.
         """
         try:
-            body = self.call(location, "ask", pack(question), patience)
+            body = self.call(location, "query", pack(query), patience)
         except (flight.FlightError, pa.ArrowException, OSError):
             self.forget(location)
             return None
         if body[:1] == _ERROR:
-            raise unpack_refusal(body[1:])
+            raise unpack_error(body[1:])
         return None if body[:1] == _NOT_YET else unpack(memoryview(body)[1:])
 
-    def answer(self, body: bytes) -> bytes:
-        """Return the answer to a question, as bytes."""
+    def reply(self, body: bytes) -> bytes:
+        """Return the reply to a query, as bytes."""
         try:
-            answer = self._answer(unpack(body))
-            return _NOT_YET if answer is None else _ANSWER + pack(answer)
+            reply = self._reply(unpack(body))
+            return _NOT_YET if reply is None else _REPLY + pack(reply)
         except DygcnError as error:
-            return _ERROR + pack_refusal(error)
+            return _ERROR + pack_error(error)
 
     # ---- calls -----------------------------------------------------------------------------------------
 
     def call(self, location: str, action: str, body: bytes, patience: float = _PATIENCE) -> bytes:
-        """Call a process, and return what it gives back."""
+        """Call a process, and return its response."""
         with self._lock:
             client = self._clients.get(location)
             if client is None:
@@ -188,9 +159,9 @@ class Post:
         return b"".join(result.body.to_pybytes() for result in results)
 
     def hangs(self, location: str, seconds: float) -> bool:
-        """Say whether there is a process that does not answer: one that is dead refuses at once."""
+        """Return whether a process is there and silent: at the address of a dead one, calls fail at once."""
         try:
-            self.call(location, "ask", b"", seconds)
+            self.call(location, "query", b"", seconds)
         except flight.FlightTimedOutError:
             return True
         except (flight.FlightError, pa.ArrowException, OSError):
@@ -203,7 +174,7 @@ class Post:
             self._clients.pop(location, None)
 
     def close(self) -> None:
-        """End; what was not sent is dropped."""
+        """End; messages that were not sent yet are dropped."""
         with self._lock:
             lines, self._lines = list(self._lines.values()), {}
         for line in lines:
@@ -212,7 +183,7 @@ class Post:
 
 
 class _Line:
-    """What waits for one receiver, and the thread that sends it."""
+    """Messages that wait for one receiver, and the thread that sends them."""
 
     def __init__(self, post: Post, to: int, location: str) -> None:
         self._post, self._to, self.location = post, to, location
@@ -222,7 +193,7 @@ class _Line:
         threading.Thread(target=self._run, name=f"to {to}", daemon=True).start()
 
     def put(self, body: bytes) -> bool:
-        """Let a message wait; say whether there was room."""
+        """Append a message; return whether there was room."""
         with self._there:
             if self._closed or len(self._waiting) >= _MOST_WAITING:
                 return False
@@ -236,7 +207,7 @@ class _Line:
             self._there.notify()
 
     def _next(self) -> list[bytes] | None:
-        """Wait for messages, and return as many as one call takes; None: there will be none."""
+        """Wait for messages, and return as many as one call takes; None: the line was closed."""
         with self._there:
             while not self._waiting and not self._closed:
                 self._there.wait()
@@ -269,18 +240,18 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(location, tls_certificates=shown, verify_client=True, root_certificates=mine.ca)
 
     def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
-        """Take messages, or answer a question; a ca may also sign for others than this cluster."""
+        """Take messages, or reply to a query; a ca may also sign for others than this cluster."""
         if (peer := context.peer_identity()) != NAME.encode():
             raise flight.FlightUnauthenticatedError(
                 f"the first name of the certificate is {peer}, not {NAME}"
             )
         body = action.body.to_pybytes()
         try:
-            if action.type == "ask":
-                return iter([flight.Result(pa.py_buffer(self._post.answer(body)))])
+            if action.type == "query":
+                return iter([flight.Result(pa.py_buffer(self._post.reply(body)))])
             if action.type == "send":
                 self._post.receive(body)
                 return iter([])
         except (ClusterError, msgspec.MsgspecError) as error:
             raise flight.FlightServerError(str(error)) from None
-        raise flight.FlightServerError(f"no action {action.type}: there are send and ask")
+        raise flight.FlightServerError(f"no action {action.type}: there are send and query")

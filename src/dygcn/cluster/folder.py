@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dygcn.cluster.dividing import part_for
-from dygcn.cluster.protocol import Resize, Snapshot
+from dygcn.cluster.edge_images import part_for
+from dygcn.cluster.messages import Resize, ShardSnapshot
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder, is_used
@@ -88,7 +88,7 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
         image = live._state.image()[0].graph
         for number in range(shards):
             store = SnapshotFolder(snapshots_of(folder, about), number)
-            store.begin(Snapshot(about.batch, slots, shards, part_for(image, slots, number)))
+            store.begin(ShardSnapshot(about.batch, slots, shards, part_for(image, slots, number)))
         write_cluster_file(folder, about)  # while nobody else can open it
     return about
 

@@ -1,7 +1,7 @@
-"""A state whose rows are elsewhere: what an embedding holds in the place of a `State` when shards have it.
+"""The state of all shards: what an embedding has instead of a state of one process.
 
-A batch is written to the log of the shards, and is done when every shard has spread it. Between two batches
-all shards are at the same one, so whatever is read then is of one graph.
+A batch is written to the log of the shards, and is done when every shard has applied it. Between two batches
+all shards are at the same one, so all reads are of one graph.
 """
 
 from __future__ import annotations
@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
-from dygcn.cluster import questions as ask
-from dygcn.cluster.asking import Asking
 from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.protocol import Events, Move, Remove, Resize
+from dygcn.cluster.messages import Events, Move, Remove, Resize
+from dygcn.cluster.queries import (
+    EdgeQuery,
+    OutcomeQuery,
+    OutcomeReply,
+    RowQuery,
+    RowReply,
+    ShardQueries,
+    ShardQuery,
+    ShardReply,
+    VectorQuery,
+    VectorReply,
+)
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
@@ -29,37 +39,24 @@ from dygcn.errors import ClusterError, FeatureError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dygcn.cluster.processes import ShardProcesses
-    from dygcn.cluster.protocol import Entry
+    from dygcn.cluster.messages import Entry
+    from dygcn.cluster.queries import ShardProcesses
     from dygcn.engine.graph import Graph
     from dygcn.engine.models import Model
     from dygcn.engine.records import EventBatch, Float32, GraphDelta, IdColumn, Int32, Int64, Nodes
 
-_NOBODY = np.empty(0, np.int32)
-
 
 class EntryNumbers(Protocol):
-    """Where entries of shards get their numbers."""
+    """Gives entries of shards their numbers."""
 
     def commit(self, entry: Entry) -> int:
-        """Return the number of an entry, once it is where shards fetch entries from, and tell them of it."""
+        """Send shards an entry, once it is in the log that they fetch from; return its number."""
 
 
 class FrontState(State):
-    """The state of all shards, as one.
+    """The state of all shards, as a `StateWriter`.
 
-    Parameters
-    ----------
-    model
-        What shards compute.
-    processes
-        Where they run.
-    numbers
-        Gives numbers to batches.
-    at
-        The last batch that is in the log.
-    check
-        Whether batches are checked here; else whoever logs them did.
+    `at` is the last batch in the log. Without `check`, batches were checked before they were logged.
     """
 
     def __init__(
@@ -72,83 +69,76 @@ class FrontState(State):
         check: bool = True,
     ) -> None:
         self._check = check
-        about = processes.ask({0: ask.AskShard(at)})[0]
-        self.asking = Asking(processes, SlotMap(about.owner), about.shards, at)
-        super().__init__(model, FrontGraph(model.new_graph(), self.asking))
+        first: ShardReply = processes.query({0: ShardQuery(at)})[0]
+        self.queries = ShardQueries(processes, SlotMap(first.owner), first.shards, at)
+        super().__init__(model, FrontGraph(model.new_graph(), self.queries))
         self.history = None  # links="next" is refused
         self.filter = self.graph.follower = None  # and "filter"
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
         self._numbers, self._staged = numbers, (read_events([]), None)
-        shards = [about, *self._others_than_first()]
+        others = processes.query(dict.fromkeys(range(1, first.shards), ShardQuery(at)))
+        shards = [first, *(others[number] for number in range(1, first.shards))]
         _check_log(shards, at)
         self.graph.take(shards)
 
     graph: FrontGraph
-    kept: int = 0  # what a shard may need again of the log: all behind this batch
+    kept: int = 0  # a shard may need the log again from behind this batch on
     _staged: tuple[EventBatch, float | None]
-
-    def _others_than_first(self) -> list[ask.AboutShard]:
-        others = dict.fromkeys(range(1, self.asking.shards), ask.AskShard(self.asking.at))
-        answers = self.asking.processes.ask(others) if others else {}
-        return [answers[number] for number in others]
 
     # ---- changing --------------------------------------------------------------------------------------
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events: whether they can be applied is decided before anyone is told of them."""
+        """Check events: it is decided here whether they can be applied."""
         now = None if now is None else moment(now)
         if self._check:
             check_batch(self.graph, batch, now)
         self._staged = batch, now
 
     def find_edge(self, a: object, b: object, op: int) -> None:
-        """One edge is a batch like any other."""
+        """Return None: one edge is a batch like any other."""
 
     def write(self) -> Outcome:
-        """Have every shard spread what is staged."""
+        """Have every shard apply what is staged."""
         batch, now = self._staged
         self.transaction.begun = True
         done = self.follow(Events(batch, now))
-        self.graph.note_weights(batch)  # ids that are new have nodes only now
+        self.graph.note_weights(batch)  # new ids have nodes only now
         return done
 
     def follow(self, entry: Entry) -> Outcome:
-        """Give an entry its number, and wait until every shard has spread it."""
-        asking, graph = self.asking, self.graph
+        """Give an entry its number, and wait until every shard has applied it."""
+        queries, graph = self.queries, self.graph
         if isinstance(entry, Move | Resize):
-            asking.slots, asking.shards = entry.owners(asking.slots, asking.shards)
-        asking.at = self._numbers.commit(entry)
-        answers: list[ask.BatchOutcome] = asking.everyone(ask.AskOutcome(asking.at))
+            queries.slots, queries.shards = entry.owners(queries.slots, queries.shards)
+        queries.at = self._numbers.commit(entry)
+        replies: list[OutcomeReply] = queries.all(OutcomeQuery(queries.at))
         if isinstance(entry, Events):
             times = [] if entry.batch.t is None or not len(entry.batch) else [float(entry.batch.t.max())]
-            graph.tell_time(max([*times, *([] if entry.now is None else [entry.now])], default=None))
-        self.kept = min(answer.kept for answer in answers)
-        left = join_ids([self.transaction.nobody, *(answer.left for answer in answers)])
-        if not all(answer.known for answer in answers):
-            left = join_ids([left, self._gone(answers)])
+            graph.advance_clock(max([*times, *([] if entry.now is None else [entry.now])], default=None))
+        self.kept = min(reply.kept for reply in replies)
+        left = join_ids([self.transaction.nobody, *(reply.left for reply in replies)])
+        if not all(reply.known for reply in replies):
+            left = join_ids([left, self._gone(replies)])
         graph.leave(left)
-        nodes = np.concatenate([graph.arrive(answer.moved) for answer in answers])
-        orders = np.concatenate([answer.orders for answer in answers])
+        nodes = np.concatenate([graph.arrive(reply.moved) for reply in replies])
+        orders = np.concatenate([reply.orders for reply in replies])
         by_order = np.argsort(orders, kind="stable")
-        rows, unchanged, missing, loops = (
-            sum(getattr(answer, name) for answer in answers)
-            for name in ("rows", "unchanged", "missing", "loops")
-        )
-        expired = sum(answer.expired or 0 for answer in answers) // 2
+        *counts, ends = (sum(column) for column in zip(*(reply.counts for reply in replies), strict=True))
+        expired = ends // 2
         self.transaction.written, self.transaction.expired = True, self.transaction.expired + expired
-        moved, counts = Changed(nodes[by_order], orders[by_order], rows), (unchanged, missing, loops)
+        moved = Changed(nodes[by_order], orders[by_order], sum(reply.rows for reply in replies))
         return Outcome(moved, left, *counts, expired=expired)
 
-    def _gone(self, answers: list[ask.BatchOutcome]) -> IdColumn:
-        """Return nodes that are at shards which do not know any more who left, and are not there."""
-        doubtful = [number for number, answer in enumerate(answers) if not answer.known]
+    def _gone(self, replies: list[OutcomeReply]) -> IdColumn:
+        """Return nodes that left shards whose replies do not name the nodes that left."""
+        doubtful = [number for number, reply in enumerate(replies) if not reply.known]
         nodes = np.flatnonzero(self.graph.here).astype(np.int32)
         names = self.graph.ids.names(nodes)
-        owned = np.isin(self.asking.slots.owners(names), doubtful)
+        owned = np.isin(self.queries.slots.owners(names), doubtful)
         there = np.zeros(self.graph.ids.high, np.bool_)
-        for answer in answers:
-            found = self.graph.find(answer.moved)
+        for reply in replies:
+            found = self.graph.find(reply.moved)
             there[found[found >= 0]] = True
         return take(names, np.flatnonzero(owned & ~there[nodes]))
 
@@ -162,8 +152,8 @@ class FrontState(State):
                 counts += (done.unchanged, done.missing, done.loops)
         except Exception as error:
             failure = error
-        everyone = self.graph.nodes()
-        moved = Changed(everyone, np.ones(len(everyone), np.int8), self.model.orders * len(everyone))
+        all_nodes = self.graph.nodes()
+        moved = Changed(all_nodes, np.ones(len(all_nodes), np.int8), self.model.orders * len(all_nodes))
         unchanged, missing, loops = counts.tolist()
         nobody, expired = self.transaction.nobody, self.transaction.expired
         return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
@@ -178,30 +168,21 @@ class FrontState(State):
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
         """Refuse: shards replay the log themselves."""
-        raise NotImplementedError
+        raise FeatureError("shards replay their log themselves")
 
     def complete(self) -> None:
         """Refuse: whether an interrupted batch is in the log is known when the folder is opened again."""
         raise FeatureError("an update was interrupted; close the cluster, and start it again")
 
     def rebuild(self) -> None:
-        """Shards have computed everything."""
+        """Do nothing: shards have computed everything."""
 
     # ---- reading ---------------------------------------------------------------------------------------
 
     @property
-    def exact(self) -> ExactRule:
-        """The rule, whose rows are asked for."""
+    def exact(self) -> _FarRule:
+        """The rule, whose rows are at the owners of nodes."""
         return self.rule  # type: ignore[return-value]
-
-    def unreached(self) -> int:
-        """Return how many nodes of a walk model no row reaches, 0 for any other model."""
-        if self.model.table is None:
-            return 0
-        nodes, rule = np.flatnonzero(self.graph.here).astype(np.int32), self.exact
-        for order in range(self.model.orders + 1):
-            nodes = nodes[rule.messages(self.graph, nodes, order)[1] == 0]
-        return len(nodes)
 
     def reading(self) -> _FarReading:
         """Return what reads vectors."""
@@ -212,44 +193,41 @@ class FrontState(State):
         return State(self.model)
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
-        """Gather all edges here, with edges in no order."""
-        parts = [answer.image for answer in self.asking.everyone(ask.AskEdges(self.asking.at))]
+        """Gather all edges here, in no order."""
+        parts = [reply.image for reply in self.queries.all(EdgeQuery(self.queries.at))]
         graph, nodes = self.graph, self.graph.nodes()
         rank = np.empty(graph.ids.high, np.int32)
         rank[nodes] = np.arange(len(nodes), dtype=np.int32)
-        contact, activity = self._contacts(parts, rank, len(nodes))
-        ends = [
-            [rank[graph.ids.find(part.ids)][end] for part, end in ((p, getattr(p, side)) for p in parts)]
-            for side in ("a", "b")
-        ]
-        a, b = (np.concatenate(end) for end in ends)
+        places = [rank[graph.ids.find(part.ids)] for part in parts]
+
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        a, b = (
+            np.concatenate([place[getattr(part, end)] for place, part in zip(places, parts, strict=True)])
+            for end in ("a", "b")
+        )
         if not graph.directed:
             a, b = np.minimum(a, b), np.maximum(a, b)
-        columns = ("weight", "ghost_weight", "ghost_t")
-        weight, full, t = (np.concatenate([getattr(part, name) for part in parts]) for name in columns)
-        pair_t, pair_count = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("pair_t", "pair_count")
-        )
+        contact, activity = np.empty(0), np.empty(0, np.float32)
+        if graph.contacts is not None:  # an owner knows its own nodes, which are in its part
+            contact, activity = np.full(len(nodes), -np.inf), np.zeros(len(nodes), np.float32)
+            for place, part in zip(places, parts, strict=True):
+                contact[place[part.own]], activity[place[part.own]] = (
+                    part.contact[part.own],
+                    part.activity[part.own],
+                )
         names, none_own = graph.ids.names(nodes), np.zeros(len(nodes), np.bool_)
         related = Parts.joined([part.parts for part in parts], [len(part.a) for part in parts])
-        contacts = contact, activity, pair_t, pair_count
-        image = GraphImage(names, none_own, a, b, weight, full, t, graph.clock, *contacts, related)
+        weights = joined("weight"), joined("ghost_weight"), joined("ghost_t")
+        contacts = contact, activity, joined("pair_t"), joined("pair_count")
+        image = GraphImage(names, none_own, a, b, *weights, graph.clock, *contacts, related)
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
-    def _contacts(self, parts: list[GraphImage], rank: Int32, count: int) -> tuple[Any, Any]:
-        if self.graph.contacts is None:
-            return np.empty(0), np.empty(0, np.float32)
-        contact, activity = np.full(count, -np.inf), np.zeros(count, np.float32)
-        for part in parts:
-            own = np.flatnonzero(part.own)
-            place = rank[self.graph.ids.find(take(part.ids, own))]
-            contact[place], activity[place] = part.contact[own], part.activity[own]
-        return contact, activity
 
-
-def _check_log(shards: list[ask.AboutShard], end: int) -> None:
+def _check_log(shards: list[ShardReply], end: int) -> None:
     """Refuse a log that ends before its shards: they would take what is logged next for what they have."""
-    most = max(about.position for about in shards)
+    most = max(shard.position for shard in shards)
     if most > end:
         raise ClusterError(
             f"snapshots of shards are of batch {most}, and the log ends at {end}: the folder is older than "
@@ -278,70 +256,49 @@ class _FarReading:
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
-        state = self._state
-        out = np.zeros((len(nodes), state.model.dim), np.float32)
-        if len(nodes):
-            here, vectors = state.asking.vectors(state.graph.ids.names(nodes))
-            out[here > 0] = vectors
-        return out
-
-
-class _FarSums:
-    """Sums of one order."""
-
-    def __init__(self, state: FrontState, order: int) -> None:
-        self._state, self._order = state, order
-
-    def _ask(self, nodes: Nodes) -> ask.Rows:
-        state = self._state
+        queries = self._state.queries
         if not len(nodes):
-            none = np.empty(0, np.int64)
-            return ask.Rows(state.asking.at, none.reshape(0, state.model.width), none)
-        return state.asking.rows(state.graph.ids.names(nodes), self._order, sums=True)
-
-    def rows(self, nodes: Nodes) -> Int64:
-        """Return sums of nodes."""
-        return self._ask(nodes).rows
-
-    @property
-    def degree(self) -> _FarDegree:
-        """What the weights of neighbours add up to that have a message."""
-        return _FarDegree(self)
-
-
-class _FarDegree:
-    def __init__(self, sums: _FarSums) -> None:
-        self._sums = sums
-
-    def __getitem__(self, nodes: Any) -> Any:
-        found = self._sums._ask(np.atleast_1d(np.asarray(nodes, np.int32))).degree
-        return found if np.ndim(nodes) else found[0]
+            return np.zeros((0, self._state.model.dim), np.float32)
+        names = self._state.graph.ids.names(nodes)
+        found: VectorReply = queries.owners(VectorQuery(queries.at, names))
+        return found.vectors
 
 
 class _FarRule(ExactRule):
-    """The exact rule, whose rows are asked for."""
+    """The exact rule, as `Messages`: its rows are at the owners of nodes."""
 
     def __init__(self, state: FrontState) -> None:
         super().__init__(state.model.new_features(), state.model.orders, NOBODY_IS_HEAVY)
         self._state, self._heavy_at_shards = state, heavy_from()
-        self.sums = [_FarSums(state, order) for order in range(1, self.orders + 1)]  # type: ignore[misc]
+
+    def _rows(self, nodes: Nodes, order: int, *, sums: bool) -> RowReply:
+        queries = self._state.queries
+        if not len(nodes):
+            none = np.empty(0, np.int64)
+            return RowReply(queries.at, none.reshape(0, self._state.model.width), none)
+        names = self._state.graph.ids.names(nodes)
+        found: RowReply = queries.owners(RowQuery(queries.at, names, order, sums))
+        return found
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, and 1 where a node has one."""
         if order == 0:
             return super().messages(graph, nodes, 0)
-        if not len(nodes):
-            return np.empty((0, self._state.model.width), np.int32), np.empty(0, np.int64)
-        found = self._state.asking.rows(graph.ids.names(nodes), order)
+        found = self._rows(nodes, order, sums=False)
         return found.rows.astype(np.int32), found.degree
+
+    def whole_sums(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int64, Int64]:
+        """Return degrees and sums of nodes, on the grid."""
+        found = self._rows(nodes, order, sums=True)
+        return found.degree, found.rows
 
     def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
         """Return about to how many: each shard has fewer arcs of a light node, and pulls from others."""
-        most = np.int64(self._state.asking.shards * self._heavy_at_shards)
-        return np.minimum(graph.push.count[nodes], most).astype(np.int32)
+        most = np.int64(self._state.queries.shards * self._heavy_at_shards)
+        return np.minimum(graph.push.degrees(nodes), most).astype(np.int32)
 
     def reserve(self, graph: Graph) -> None:
-        """Nothing is kept here."""
+        """Do nothing: no rows are kept here."""
 
     def share(self, *_: object) -> NoReturn:
         """Refuse: there are no rows here that other processes could read."""

@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dygcn.cluster.answering import Answering
-from dygcn.cluster.dividing import part_for
+from dygcn.cluster.edge_images import part_for
 from dygcn.cluster.front_state import FrontState
-from dygcn.cluster.protocol import SEQUENCER, Entries, Fetch, Snapshot
+from dygcn.cluster.messages import SEQUENCER, Entries, Fetch, ShardSnapshot
+from dygcn.cluster.query_handlers import QueryHandlers
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder
-from dygcn.cluster.worker import Worker
+from dygcn.cluster.worker import Sequencer, Worker
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dygcn.cluster.logged_entries import LoggedEntries
-    from dygcn.cluster.protocol import Entry, Message
-    from dygcn.cluster.shard import Spread
+    from dygcn.cluster.messages import Entry, EntryLog, Message
+    from dygcn.cluster.queries import Query
+    from dygcn.cluster.shard import Applied
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, State
 
-_ROUNDS = 100  # of asking again, after which nothing will come of it
+_ROUNDS = 100  # of requesting again, after which no reply will come
 
 
 class MemoryLog:
@@ -46,24 +46,24 @@ class MemoryLog:
         return len(self._entries)
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
-        """Return entries behind a sequence."""
+        """Return entries after a sequence."""
         return self._entries[after : after + count]
 
 
 @dataclass
 class MemoryStore:
-    """Snapshots in memory; those of all shards know each other."""
+    """Snapshots in memory; `stores` are those of all shards."""
 
     number: int
-    everyones: Mapping[int, MemoryStore] | Sequence[MemoryStore]
-    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    stores: Mapping[int, MemoryStore] | Sequence[MemoryStore]
+    snapshots: dict[int, ShardSnapshot] = field(default_factory=dict)
     arrivals: dict[tuple[int, int], GraphImage] = field(default_factory=dict)
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot and no other."""
+    def begin(self, snapshot: ShardSnapshot) -> None:
+        """Keep a snapshot and delete all others."""
         self.snapshots = {snapshot.sequence: snapshot}
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: ShardSnapshot) -> None:
         """Keep a snapshot."""
         self.snapshots[snapshot.sequence] = snapshot
 
@@ -71,55 +71,36 @@ class MemoryStore:
         """Return the sequences of all snapshots, in order."""
         return sorted(self.snapshots)
 
-    def load(self, sequence: int) -> Snapshot:
+    def load(self, sequence: int) -> ShardSnapshot:
         """Return a snapshot."""
         return self.snapshots[sequence]
 
     def drop(self, sequence: int) -> None:
-        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
+        """Delete a snapshot, and what was handed over up to the oldest one that is left."""
         self.snapshots.pop(sequence, None)
         for key in [key for key in self.arrivals if key[0] <= min(self.snapshots)]:
             del self.arrivals[key]
 
     def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
         """Keep edges for another shard."""
-        self.everyones[to].arrivals[sequence, self.number] = image
+        self.stores[to].arrivals[sequence, self.number] = image
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over.
-
-        Raises
-        ------
-        ClusterError
-            If it was forgotten already: whoever was taken for dead has a newer snapshot to begin with.
-        """
+        """Return what a shard handed over; raise `ClusterError` if it was deleted already."""
         if (sequence, sender) not in self.arrivals and min(self.snapshots) >= sequence:
             raise ClusterError(f"edges of entry {sequence} were forgotten")
         return self.arrivals.get((sequence, sender))
 
 
 class LocalShards:
-    """Workers that hand each other their messages.
+    """Workers that hand each other messages; their snapshots are in a folder or, without one, in memory."""
 
-    Parameters
-    ----------
-    model
-        What they compute.
-    log
-        Where they fetch entries.
-    every
-        Batches between two snapshots.
-    folder
-        Where snapshots lie; None: in memory.
-    """
-
-    def __init__(
-        self, model: Model, log: MemoryLog | LoggedEntries, every: int = 1_000, folder: str | None = None
-    ) -> None:
-        self._model, self._log, self._every, self._folder = model, log, every, folder
+    def __init__(self, model: Model, log: EntryLog, every: int = 1_000, folder: str | None = None) -> None:
+        self._model, self._every, self._folder = model, every, folder
+        self._sequencer = Sequencer(log, self)
         self._in_memory: dict[int, MemoryStore] = {}
         self.workers: dict[int, Worker] = {}
-        self._answering: dict[int, Answering] = {}
+        self._handlers: dict[int, QueryHandlers] = {}
         self._waiting: deque[tuple[int, Message]] = deque()
         self._one_at_a_time = threading.RLock()
         self._epoch = 0
@@ -129,29 +110,21 @@ class LocalShards:
             return SnapshotFolder(self._folder, number)
         return self._in_memory.setdefault(number, MemoryStore(number, self._in_memory))
 
-    def add(self, number: int, snapshot: Snapshot) -> None:
+    def add(self, number: int, snapshot: ShardSnapshot) -> None:
         """Begin a shard."""
         self._in_memory.pop(number, None)
         self._store(number).begin(snapshot)
         self.restart(number)
 
     def restart(self, number: int) -> None:
-        """Put a new worker in the place of one, which begins with its snapshots."""
+        """Replace a worker by a new one, which begins with its snapshots."""
         self._epoch += 1
-        self._answering[number] = Answering()
-        worker = Worker(
-            number,
-            self._epoch,
-            self._model,
-            self._store(number),
-            self,
-            self._every,
-            partial(self._note, number),
-        )
-        self.workers[number] = worker
+        self._handlers[number] = QueryHandlers()
+        about = number, self._epoch, self._model, self._store(number), self, self._every
+        self.workers[number] = Worker(*about, partial(self._note, number))
 
-    def _note(self, number: int, sequence: int, spread: Spread | None) -> None:
-        self._answering[number].note(sequence, spread, self.workers[number])
+    def _note(self, number: int, sequence: int, applied: Applied | None) -> None:
+        self._handlers[number].note(sequence, applied, self.workers[number])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_one_at_a_time"}
@@ -161,45 +134,41 @@ class LocalShards:
 
     def retire(self, number: int) -> None:
         """End a shard."""
-        del self.workers[number], self._answering[number]
+        del self.workers[number], self._handlers[number]
 
     def announce(self, entries: Entries) -> None:
-        """Tell all shards of entries."""
+        """Send all shards entries."""
         for number in self.workers:
             self.send(number, entries)
 
     def send(self, to: int, message: Message) -> None:
-        """Carry a message."""
+        """Keep a message until the next query."""
         self._waiting.append((to, message))
 
-    def ask(self, questions: Mapping[int, Any]) -> dict[int, Any]:
-        """Ask shards; all messages are carried first."""
+    def query(self, queries: Mapping[int, Query]) -> dict[int, Any]:
+        """Send queries to shards; all messages are delivered first."""
         with self._one_at_a_time:
-            return self._asked(questions)
+            replies: dict[int, Any] = {}
+            for _ in range(_ROUNDS):
+                self._deliver()
+                for number, query in queries.items():
+                    if number not in replies and number in self.workers:
+                        reply = self._handlers[number].reply(self.workers[number], query)
+                        if reply is not None:
+                            replies[number] = reply
+                if len(replies) == len(queries):
+                    return replies
+                for worker in list(self.workers.values()):
+                    worker.tick()
+            missing = sorted(set(queries) - set(replies))
+            raise ClusterError(f"shards {missing} have no answer; start the cluster again")
 
-    def _asked(self, questions: Mapping[int, Any]) -> dict[int, Any]:
-        answers: dict[int, Any] = {}
-        for _ in range(_ROUNDS):
-            self._carry()
-            for number, question in questions.items():
-                if number not in answers and number in self.workers:
-                    found = self._answering[number].answer(self.workers[number], question)
-                    if found is not None:
-                        answers[number] = found
-            if len(answers) == len(questions):
-                return answers
-            for worker in list(self.workers.values()):
-                worker.tick()
-        missing = sorted(set(questions) - set(answers))
-        raise ClusterError(f"shards {missing} have no answer; start the cluster again")
-
-    def _carry(self) -> None:
+    def _deliver(self) -> None:
         while self._waiting:
             to, message = self._waiting.popleft()
             if to == SEQUENCER:
                 assert isinstance(message, Fetch)
-                entries = tuple(self._log.read(message.after, 64))
-                self.send(message.sender, Entries(message.after, entries, self._log.end))
+                self._sequencer.receive(message)
             elif to in self.workers:
                 self.workers[to].receive(message)
 
@@ -224,8 +193,6 @@ class _Numbers:
 def divide(state: State, shards: int, every: int = 1_000) -> FrontState:
     """Return the same graph on shards in this process.
 
-    Examples
-    --------
     >>> import dygcn
     >>> from dygcn.live import LiveEmbedding
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
@@ -239,5 +206,5 @@ def divide(state: State, shards: int, every: int = 1_000) -> FrontState:
     processes, slots = LocalShards(state.model, log, every), SlotMap.even(shards)
     image = state.image()[0].graph
     for number in range(shards):
-        processes.add(number, Snapshot(0, slots, shards, part_for(image, slots, number)))
+        processes.add(number, ShardSnapshot(0, slots, shards, part_for(image, slots, number)))
     return FrontState(state.model, processes, _Numbers(log, processes), 0)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from dygcn.cluster.protocol import Entries, Events
+from dygcn.cluster.messages import Entries, Events
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
@@ -18,55 +18,40 @@ from dygcn.live.durable.storage.packing import unpack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dygcn.cluster.processes import ShardProcesses
-    from dygcn.cluster.protocol import Entry
+    from dygcn.cluster.messages import Entry
+    from dygcn.cluster.queries import ShardProcesses
     from dygcn.live.durable.storage.entries import Entry as LogEntry
 
 _RECENT = 512  # entries that are kept in memory
-_EVERY = 256  # batches between two of which it is remembered where they are
+_EVERY = 256  # batches between two whose sequence is remembered
 
 
 class ShardLog(EventLog):
-    """A durable log that forgets nothing which a shard may need.
-
-    Attributes
-    ----------
-    needed
-        Returns the batch behind which a shard may still read.
-    """
+    """A durable log that keeps what a shard may need: all behind the batch that `needed` returns."""
 
     needed: Callable[[], int] | None = None
 
     def prune(self, below: int) -> None:
-        """Forget entries before a sequence, unless a shard would begin before it."""
+        """Delete entries before a sequence, unless a shard would begin before it."""
         if self.needed is not None:  # the number of a batch is never above a sequence of its entries
             super().prune(min(below, self.needed()))
 
-    def behind(self, place: int) -> Iterator[LogEntry]:
-        """Yield the entries behind a sequence, or all that are left, each checked; for any thread.
+    def behind(self, sequence: int) -> Iterator[LogEntry]:
+        """Yield the entries after a sequence, or all that are left, each checked; for any thread.
 
-        Raises
-        ------
-        DamagedLog
-            At the first one that is not what was written, or is missing.
+        Raises `DamagedLog` at the first one that was changed, or is missing.
         """
-        entries = self._some(place)
+        entries = self._some(sequence)
         if not entries:
             return
-        chain = self.chain_at(place) or b""
-        if entries[0].seq != place + 1:  # forgotten up to it: the others are chained to its own checksum
-            place, chain = entries[0].seq, entries[0].chain
-        yield from check_entries(self.path, self._some, place, chain)
+        chain = self.chain_at(sequence) or b""
+        if entries[0].seq != sequence + 1:  # older ones were deleted
+            sequence, chain = entries[0].seq, entries[0].chain
+        yield from check_entries(self.path, self._some, sequence, chain)
 
 
 class LoggedEntries:
-    """Entries of shards, numbered as the batches of the log.
-
-    Parameters
-    ----------
-    log
-        Where they are.
-    """
+    """Entries of shards, numbered as the batches of the log."""
 
     def __init__(self, log: ShardLog) -> None:
         self._log = log
@@ -75,7 +60,7 @@ class LoggedEntries:
         self._places: list[tuple[int, int]] = [(0, 0)]  # batches, and the last sequence before each
         self._lock = threading.Lock()
         self._announced = log.last_batch_id
-        self.processes: ShardProcesses | None = None  # who is told
+        self.processes: ShardProcesses | None = None  # which are sent new entries
 
     @property
     def end(self) -> int:
@@ -83,7 +68,7 @@ class LoggedEntries:
         return self._log.last_batch_id
 
     def commit(self, entry: Entry) -> int:
-        """Return the number of an entry that was logged just now, and tell shards of it."""
+        """Send shards an entry that was logged just now; return its number."""
         assert self.processes is not None
         number = self._log.last_batch_id
         with self._lock:
@@ -104,7 +89,7 @@ class LoggedEntries:
             return known
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
-        """Return entries behind a batch."""
+        """Return entries after a batch."""
         found: list[Entry] = []
         with self._lock:
             while len(found) < count and after + 1 + len(found) in self._recent:
@@ -124,11 +109,11 @@ class LoggedEntries:
         return found
 
     def _batches(self, after: int) -> Iterator[tuple[int, list[LogEntry]]]:
-        """Yield batches of the log from a place at or before one on, all but perhaps the last whole."""
+        """Yield batches of the log from one at or before a number on; only the first may be incomplete."""
         with self._lock:
-            place = self._places[bisect_right(self._places, (after, 1 << 62)) - 1][1]
+            sequence = self._places[bisect_right(self._places, (after, 1 << 62)) - 1][1]
         gathered: list[LogEntry] = []
-        for entry in self._log.behind(place):
+        for entry in self._log.behind(sequence):
             if gathered and entry.batch_id != gathered[0].batch_id:
                 self._note_place(gathered)
                 yield gathered[0].batch_id, gathered
@@ -145,7 +130,7 @@ class LoggedEntries:
 
 
 def _as_entry(batch: list[LogEntry]) -> Entry:
-    """Return what a batch of the log says to shards."""
+    """Return the entry for shards of a batch of the log."""
     if batch[0].kind == SHARDS:
         entry: Entry = unpack_record(batch[0].body)
         return entry

@@ -1,17 +1,92 @@
-"""What shards tell each other of a batch: changed arcs of mirrored nodes, and first rows of new mirrors."""
+"""What processes of a cluster send each other, and what the log of a cluster holds.
+
+A message about a batch follows from the log, its sender and its receiver alone. So it may be lost, arrive
+twice or late, or come from a process that was replaced: the receiver requests it again, or ignores it.
+Replies to `RowsRequest` describe one moment, and name the process that asked. Queries and replies: see
+`queries`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
-from dygcn.engine.records import IdColumn, Int64
+import msgspec
+
+from dygcn.cluster.slots import SlotMap
+from dygcn.engine.graph.image import GraphImage
+from dygcn.engine.records import EventBatch, IdColumn, Int64
+
+SEQUENCER = -1
+"""The number of the process that writes the log, where others have the number of their shard."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """What one shard tells another of one batch; empty columns say that there is nothing.
+class Record(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):
+    """Base of everything that is sent or stored; `wire` turns records into bytes."""
 
-    The node of a change is one that the receiving shard mirrors, and stays mirrored there; the one that it
+
+# ---- the log ---------------------------------------------------------------------------------------------
+
+
+class Events(Record):
+    """A batch of events."""
+
+    batch: EventBatch
+    now: float | None = None
+
+
+class Remove(Record):
+    """Nodes that leave, with their edges and ghosts."""
+
+    ids: IdColumn
+
+
+class Move(Record):
+    """Slots that another shard owns from now on."""
+
+    slots: tuple[int, ...]
+    to: int
+
+    def owners(self, slots: SlotMap, shards: int) -> tuple[SlotMap, int]:
+        """Return the slot map afterwards, and how many shards there are."""
+        return slots.moved(list(self.slots), self.to), shards
+
+
+class Resize(Record):
+    """Another number of shards; new ones own nothing yet, those that go own nothing any more."""
+
+    shards: int
+
+    def owners(self, slots: SlotMap, shards: int) -> tuple[SlotMap, int]:
+        """Return the slot map afterwards, and how many shards there are."""
+        return slots, self.shards
+
+
+Entry: TypeAlias = Events | Remove | Move | Resize
+
+
+class Fetch(Record):
+    """A shard requests entries of the log."""
+
+    sender: int
+    after: int
+
+
+class Entries(Record):
+    """Entries of the log, the first of which has the sequence `after` + 1; `end` is the last in the log."""
+
+    after: int
+    entries: tuple[Entry, ...]
+    end: int
+
+
+# ---- between shards --------------------------------------------------------------------------------------
+
+
+class MirrorUpdate(Record):
+    """What one shard sends another about one batch; empty columns if there is nothing to send.
+
+    The node of a change is mirrored by the receiving shard before and after the batch; the node that it
     aggregates may be any. A row is as of the end of the batch.
     """
 
@@ -22,5 +97,194 @@ class Forward:
     degree: Int64  # (r,)
     rows: Int64  # (r, width) sums of order 1
 
+    def __post_init__(self) -> None:
+        new, changes = len(self.new), len(self.change)
+        if self.rows.ndim != 2 or not len(self.rows) == len(self.degree) == new:
+            raise ValueError("rows of another number or width")
+        if not len(self.node) == len(self.aggregated) == changes:
+            raise ValueError("changes of different lengths")
+
     def __len__(self) -> int:
         return len(self.change) + len(self.degree)
+
+
+class BatchUpdate(Record):
+    """The mirror update of one batch, and the last batch that its sender applied."""
+
+    sender: int
+    batch: int
+    update: MirrorUpdate
+    done: int
+
+
+class Resend(Record):
+    """A shard requests the update of a batch again."""
+
+    sender: int
+    batch: int
+
+
+class Progress(Record):
+    """The last batch that a shard applied."""
+
+    sender: int
+    done: int
+
+
+class RowsRequest(Record):
+    """A shard that was started requests rows of its mirrors, as of the end of a batch, from their owner."""
+
+    sender: int
+    epoch: int
+    at: int
+    mirrors: IdColumn
+
+
+class PastRequest(Record):
+    """The reply to `RowsRequest` of a shard that applied later batches already."""
+
+    sender: int
+    epoch: int  # of the process that asked
+    at: int  # which it asked for
+    position: int
+
+
+class MirrorRows(Record):
+    """The reply to `RowsRequest`."""
+
+    sender: int
+    epoch: int  # of the process that asked
+    at: int  # which it asked for
+    rows: MirrorUpdate
+
+
+Message: TypeAlias = (
+    Fetch | Entries | BatchUpdate | Resend | Progress | RowsRequest | PastRequest | MirrorRows
+)
+
+
+# ---- membership ------------------------------------------------------------------------------------------
+
+
+class Member(Record):
+    """A process: its shard (or `SEQUENCER`), which of the processes started for it, and its address."""
+
+    number: int
+    epoch: int
+    location: str
+
+
+class Members(Record):
+    """All processes that are known; a later version replaces an earlier one."""
+
+    front: int  # epoch of the front that sends this
+    version: int
+    all: tuple[Member, ...]
+
+
+class Register(Record):
+    """A process that starts requests its epoch."""
+
+    number: int
+    location: str
+    host: str
+    pid: int
+
+
+class Welcome(Record):
+    """The reply to `Register`."""
+
+    epoch: int
+    members: Members
+
+
+class Beat(Record):
+    """A process lives, and what it counted since it started; the reply is `Members`, or `Replaced`."""
+
+    member: Member
+    host: str
+    pid: int
+    position: int
+    ready: bool
+    sent: int  # messages to others
+    sent_bytes: int
+    dropped: int  # since the receiver was dead or slow
+    refused: int  # of replaced senders, or for others
+    changes: int  # of arcs, sent to others
+    first_rows: int  # of new mirrors
+
+
+class Replaced(Record):
+    """The reply to a process that has a successor: it must end."""
+
+
+class Failed(Record):
+    """A process ends for a reason, which callers that wait for it should see; the reply is `Replaced`."""
+
+    number: int
+    reason: str
+
+
+# ---- snapshots -------------------------------------------------------------------------------------------
+
+
+class ShardSnapshot(Record):
+    """The edges of a shard's own nodes at the end of a batch; all else follows from them."""
+
+    sequence: int
+    slots: SlotMap
+    shards: int
+    image: GraphImage | None  # None: no node
+
+
+class HandedOver(Record):
+    """Edges of nodes that another shard owns from an entry on."""
+
+    image: GraphImage
+
+
+# ---- contracts -------------------------------------------------------------------------------------------
+
+
+class EntryLog(Protocol):
+    """A log on disk, whose sequences begin at 1."""
+
+    @property
+    def end(self) -> int:
+        """The last sequence that is on disk."""
+
+    def read(self, after: int, count: int) -> Sequence[Entry]:
+        """Return entries after a sequence."""
+
+
+class Network(Protocol):
+    """Delivers messages. Any may be lost, arrive twice, late, or in another order."""
+
+    def send(self, to: int, message: Message) -> None:
+        """Send a message to a shard, or to `SEQUENCER`; never waits."""
+
+
+class SnapshotStore(Protocol):
+    """Where snapshots of one shard are kept, and edges that other shards hand over to it.
+
+    What is handed over stays while an older snapshot is kept: a process that starts from that one applies the
+    move again, and the shard that handed over may not.
+    """
+
+    def save(self, snapshot: ShardSnapshot) -> None:
+        """Keep a snapshot; when it returns, it is on disk."""
+
+    def sequences(self) -> list[int]:
+        """Return the sequences of the snapshots that are kept, in order."""
+
+    def load(self, sequence: int) -> ShardSnapshot:
+        """Read a snapshot."""
+
+    def drop(self, sequence: int) -> None:
+        """Delete a snapshot, and what was handed over up to the oldest one that is left."""
+
+    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
+        """Keep edges of nodes that another shard owns from an entry on; when it returns, it is on disk."""
+
+    def handed(self, sequence: int, sender: int) -> GraphImage | None:
+        """Return what a shard handed over at an entry, None if it has not yet."""

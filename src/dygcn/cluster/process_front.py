@@ -1,4 +1,4 @@
-"""The front of shards in other processes: who is who, the log that they fetch, and questions to them."""
+"""The front of shards in other processes: membership, the log that they fetch, and queries to them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.certificates import made_in
 from dygcn.cluster.flight import Post
-from dygcn.cluster.members import Member, Members
-from dygcn.cluster.protocol import SEQUENCER, Fetch
+from dygcn.cluster.messages import SEQUENCER, Fetch, Member, Members
 from dygcn.cluster.registry import Epochs, Registry
-from dygcn.cluster.sequencer import Sequencer
 from dygcn.cluster.store import leave_note
+from dygcn.cluster.worker import Sequencer
 from dygcn.engine._disk import make_folder
 from dygcn.errors import ClusterError
 
@@ -23,32 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dygcn.cluster.certificates import Certificates
-    from dygcn.cluster.protocol import Entries
-    from dygcn.cluster.sequencer import EntryLog
+    from dygcn.cluster.messages import Entries, EntryLog
+    from dygcn.cluster.queries import Query
 
-_PAUSE = 0.05  # seconds, where nobody is there
-_PATIENCE = 3.0, 60.0  # for an answer: at first, and in the end
-_LONG = 300.0  # seconds without an answer, after which nobody waits any longer
-_AT_ONCE = 64  # questions
+_PAUSE = 0.05  # seconds, where there is no process
+_PATIENCE = 3.0, 60.0  # seconds for a reply: at first, and at most
+_LONG = 300.0  # seconds without a reply, after which a query fails
+_AT_ONCE = 64  # queries
 
 
 class ProcessFront:
-    """What processes of shards need of the one who writes the log; who starts them is left open.
+    """What processes of shards need of the one that writes the log; a subclass starts them.
 
-    Parameters
-    ----------
-    folder
-        Of the front alone: the last epoch, and the certificate of a cluster on one machine.
-    store
-        Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
-    log
-        Entries, read in other threads than the one that appends.
-    shards
-        Numbers of the shards that there are.
-    host
-        The address to listen at.
-    certificates
-        Of every process; None: one that is made here, and trusted by nobody else.
+    `folder` is of the front alone: the last epoch, and the certificate of a cluster on one machine. `store`
+    is for all processes: snapshots, and the address of the front; a local folder, or anything that fsspec
+    knows. The log is read in other threads than the one that appends. `shards` are the numbers of existing
+    shards. Without `certificates`, one is made here, which no other cluster trusts.
     """
 
     def __init__(
@@ -64,18 +53,18 @@ class ProcessFront:
         make_folder(folder, parents=True)
         self.certificates, epochs = certificates or made_in(folder), Epochs(folder / "epoch")
         self._registry: Registry | None = None
-        self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._answer, host)
+        self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._reply, host)
         self.post.epoch = epochs.next()
         self._sequencer = Sequencer(log, self.post)
         me = Member(SEQUENCER, self.post.epoch, self.post.location)
-        self._registry = Registry(epochs, me, shards, self._tell_members)
+        self._registry = Registry(epochs, me, shards, self._send_members)
         leave_note(store, self.post.location)
-        self._asking = ThreadPoolExecutor(_AT_ONCE, "ask")
+        self._querying = ThreadPoolExecutor(_AT_ONCE, "query")
         self._ending = threading.Event()
 
     @property
     def registry(self) -> Registry:
-        """Who is who."""
+        """The known processes."""
         assert self._registry is not None
         return self._registry
 
@@ -85,45 +74,41 @@ class ProcessFront:
         if isinstance(message, Fetch):
             self._sequencer.receive(message)
 
-    def _answer(self, question: Any) -> Any:
-        return None if self._registry is None else self._registry.answer(question)
+    def _reply(self, message: Any) -> Any:
+        return None if self._registry is None else self._registry.reply(message)
 
-    def _tell_members(self, members: Members) -> None:
+    def _send_members(self, members: Members) -> None:
         self.post.connect(members)
         self.post.send_to_all([one.number for one in members.all if one.number != SEQUENCER], members)
 
-    # ---- the log and questions -------------------------------------------------------------------------
+    # ---- the log and queries ---------------------------------------------------------------------------
 
     def announce(self, entries: Entries) -> None:
-        """Tell all shards of entries that are in the log; any may miss it, and fetches them."""
+        """Send all shards entries that are in the log; a shard that misses them fetches them."""
         self.post.send_to_all(sorted(self.registry.wanted), entries)
 
-    def ask(self, questions: Mapping[int, Any]) -> dict[int, Any]:
-        """Ask several shards at once, and wait for all answers, through restarts.
+    def query(self, queries: Mapping[int, Query]) -> dict[int, Any]:
+        """Send queries to several shards at once, and wait for all replies, through restarts.
 
-        Raises
-        ------
-        ClusterError
-            If a shard has not answered for a long time, or cannot answer this.
+        Raises `ClusterError` if a shard did not reply for a long time, or cannot reply to this.
         """
-        if len(questions) == 1:
-            return {number: self._ask_one(number, question) for number, question in questions.items()}
-        answers = {
-            number: self._asking.submit(self._ask_one, number, question)
-            for number, question in questions.items()
+        if len(queries) == 1:
+            return {number: self._query_one(number, query) for number, query in queries.items()}
+        sent = {
+            number: self._querying.submit(self._query_one, number, query) for number, query in queries.items()
         }
-        return {number: answer.result() for number, answer in answers.items()}
+        return {number: reply.result() for number, reply in sent.items()}
 
-    def _ask_one(self, number: int, question: Any) -> Any:
+    def _query_one(self, number: int, query: Query) -> Any:
         patience, most = _PATIENCE
         end = time.monotonic() + _LONG
         while time.monotonic() < end and not self._ending.is_set():
             location = self.registry.location(number)
             begun = time.monotonic()
-            answer = None if location is None else self.post.ask(location, question, patience)
-            if answer is not None:
-                return answer
-            if time.monotonic() - begun > patience:  # a large answer takes long, too
+            reply = None if location is None else self.post.query(location, query, patience)
+            if reply is not None:
+                return reply
+            if time.monotonic() - begun > patience:  # a large reply takes long, too
                 patience = min(2 * patience, most)
             elif time.monotonic() - begun < _PAUSE:
                 self._ending.wait(_PAUSE)
@@ -133,5 +118,5 @@ class ProcessFront:
     def leave(self) -> None:
         """End the front, and leave the shards to the next one."""
         self._ending.set()
-        self._asking.shutdown(wait=False)
+        self._querying.shutdown(wait=False)
         self.post.close()

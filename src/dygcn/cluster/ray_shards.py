@@ -1,4 +1,4 @@
-"""Shards on Ray: it places, names and restarts their processes, and carries nothing."""
+"""Shards on Ray: it places, names and restarts their processes, and carries none of their messages."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import os
 import tempfile
 import threading
 import uuid
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits
+
 from dygcn._extras import extra
 from dygcn.cluster.process_front import ProcessFront
-from dygcn.cluster.store import SnapshotFolder, has_folder, leave_folder
+from dygcn.cluster.shard_process import ShardProcess
+from dygcn.cluster.store import SnapshotFolder, fetch_folder, has_folder, leave_folder, read_note
 from dygcn.engine.models import State
+from dygcn.engine.propagation.threads import set_threads
 from dygcn.errors import ClusterError, OptionError
-from dygcn.live.files import take_snapshot
+from dygcn.live.files import load_state, take_snapshot
 
-# Before Ray is imported: it listens on all interfaces otherwise, and tells its makers that it is used.
+# Before Ray is imported: it listens on all interfaces otherwise, and reports its use to its makers.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 with extra("ray"):
     import ray
     from ray.util import (
+        get_node_ip_address,
         get_placement_group,
         list_named_actors,
         placement_group,
@@ -31,57 +37,47 @@ with extra("ray"):
     )
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    from dygcn.cluster.ray_actor import MODEL, ShardActor, own_address
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dygcn.cluster.certificates import Certificates
-    from dygcn.cluster.protocol import Snapshot
-    from dygcn.cluster.sequencer import EntryLog
+    from dygcn.cluster.messages import EntryLog, ShardSnapshot
     from dygcn.engine.models import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
+_MODEL = "model"  # its folder in the store
 _BEAT = 0.5
-_SILENCE = 3.0  # seconds, after which a process is asked whether it lives
-_PROBE = 2.0  # seconds that it has for an answer
+_SILENCE = 3.0  # seconds without a beat, after which a process is called
+_PROBE = 2.0  # seconds that it has to respond
+
+
+def own_address() -> str:
+    """Return the address of this machine in a Ray cluster."""
+    return str(get_node_ip_address())
+
+
+class ShardActor:
+    """What Ray starts: a process of one shard, from strings and numbers. It has no methods."""
+
+    def __init__(self, number: int, store: str, certificates: Certificates, host: str, every: int) -> None:
+        set_threads(1)
+        threadpool_limits(1)
+        with tempfile.TemporaryDirectory() as folder:
+            fetch_folder(store, _MODEL, folder)
+            model = load_state(folder)[0].model
+        find_front, snapshots = partial(read_note, store), SnapshotFolder(store, number)
+        about = certificates.read(), find_front, host or own_address(), every
+        self._process = ShardProcess(number, model, snapshots, *about)
 
 
 class RayShards(ProcessFront):
-    """The processes of shards, as actors of a Ray cluster; this process is their front.
+    """The processes of shards, as actors of a Ray cluster; this process is their front (see there).
 
-    The actors outlive this process: whoever makes such an object again, with the same folder and store, finds
-    them by their names.
-
-    Parameters
-    ----------
-    folder
-        Of the front alone: the last epoch, and the certificate of a cluster on one machine.
-    store
-        Of all: snapshots, and where the front is found. A local folder, or anything that fsspec knows.
-    model
-        What shards compute; a copy is left in the store.
-    log
-        Entries, read in other threads than the one that appends.
-    shards
-        Numbers of the shards that have snapshots already: processes are started where there are none.
-    name
-        What names of actors begin with; what follows is of the store.
-    address
-        Of the Ray cluster; None: that of ``RAY_ADDRESS``, or a new one that ends with this process.
-    host
-        The address to listen at, on every machine; empty: that of the machine.
-    cpus
-        What Ray reserves for each shard.
-    every
-        Batches between two snapshots.
-    certificates
-        Files that every machine has; None: one that is made here, for shards on this machine alone.
-
-    Raises
-    ------
-    OptionError
-        If there are several machines, and no certificates: a key does not travel.
+    The actors outlive this process: another such object, with the same folder and store, finds them by their
+    names, which begin with `name`. `address` is that of the Ray cluster; None: that of ``RAY_ADDRESS``, or a
+    new one that ends with this process. An empty `host` is the address of each machine. Ray reserves `cpus`
+    for each shard. Raises `OptionError` if there are several machines and no certificates: a key does not
+    travel.
     """
 
     def __init__(
@@ -100,9 +96,8 @@ class RayShards(ProcessFront):
         certificates: Certificates | None = None,
     ) -> None:
         self._store, self._host = store, host
-        self._name = (
-            f"{name}-{blake2b(store.encode(), digest_size=4).hexdigest()}"  # of one store, one cluster
-        )
+        of_store = blake2b(store.encode(), digest_size=4).hexdigest()  # of one store, one cluster
+        self._name = f"{name}-{of_store}"
         self._cpus, self._every = cpus, every
         self._joined = not ray.is_initialized()
         self._ours = _join_ray(address, self._name)
@@ -118,7 +113,7 @@ class RayShards(ProcessFront):
 
     # ---- processes -------------------------------------------------------------------------------------
 
-    def add(self, number: int, snapshot: Snapshot) -> None:
+    def add(self, number: int, snapshot: ShardSnapshot) -> None:
         """Begin a shard with a snapshot, and start a process for it."""
         SnapshotFolder(self._store, number).begin(snapshot)
         self.registry.want(number)
@@ -129,7 +124,7 @@ class RayShards(ProcessFront):
         missing = [number for number in numbers if self._actor(number) is None]
         if not missing:
             return
-        # Actors that are started again without one do not spread any more.
+        # Without a group, actors that are started again would not be spread over the machines any more.
         room = max(self._cpus, 0.001) if not self._ours else 0.001
         group = placement_group(
             [{"CPU": room}] * len(missing),
@@ -137,7 +132,7 @@ class RayShards(ProcessFront):
             name=f"{self._name}-{uuid.uuid4().hex}",
             lifetime="detached",
         )
-        for place, number in enumerate(missing):
+        for index, number in enumerate(missing):
             ray.remote(ShardActor).options(
                 name=self._name_of(number),
                 namespace=self._name,
@@ -145,12 +140,12 @@ class RayShards(ProcessFront):
                 max_restarts=-1,
                 num_cpus=0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
-                    placement_group=group, placement_group_bundle_index=place
+                    placement_group=group, placement_group_bundle_index=index
                 ),
             ).remote(number, self._store, self.certificates, self._host, self._every)
 
     def _end_others(self, numbers: list[int]) -> None:
-        """End processes of shards that a front began and never had: Ray starts them again for ever."""
+        """End processes of shards that an earlier front did not finish to add: Ray restarts them for ever."""
         wanted = {self._name_of(number) for number in numbers}
         for one in list_named_actors(all_namespaces=True):
             if one["namespace"] == self._name and one["name"] not in wanted:
@@ -166,7 +161,7 @@ class RayShards(ProcessFront):
             return None
 
     def _watch(self) -> None:
-        """End processes that live and are silent, so that Ray starts others."""
+        """End processes that are there and silent, so that Ray starts others."""
         while not self._ending.wait(_BEAT):
             for number in self.registry.silent(_SILENCE):
                 location = self.registry.location(number)
@@ -205,12 +200,12 @@ class RayShards(ProcessFront):
 
 
 def _leave_model(store: str, model: Model) -> None:
-    """Put a model where shards on any machine find it; it never changes."""
-    if has_folder(store, MODEL):
+    """Copy a model to the store, for shards on any machine; it never changes."""
+    if has_folder(store, _MODEL):
         return
     with tempfile.TemporaryDirectory() as folder:
-        take_snapshot(State(model), 0).write(f"{folder}/{MODEL}")
-        leave_folder(store, MODEL, f"{folder}/{MODEL}")
+        take_snapshot(State(model), 0).write(f"{folder}/{_MODEL}")
+        leave_folder(store, _MODEL, f"{folder}/{_MODEL}")
 
 
 def _check_one_machine() -> None:
@@ -220,17 +215,17 @@ def _check_one_machine() -> None:
     if others:
         raise OptionError(
             f"the Ray cluster has other machines, too ({others[0]}): give certificate, key and ca, which are "
-            "files on every machine, in [shards] or to cluster.start; docs/scale.md says how they are made"
+            "files on every machine, in [shards] or to cluster.launch; docs/scale.md says how they are made"
         )
 
 
 def _join_ray(address: str | None, name: str) -> bool:
-    """Connect to a Ray cluster; say whether it is one that was started for this."""
+    """Connect to a Ray cluster; return whether it was started by this call."""
     how: dict[str, Any] = {"namespace": name, "log_to_driver": False}
     if ray.is_initialized():
         return False
     address = address or os.environ.get("RAY_ADDRESS")
-    if address:  # never one that happens to run here: it may be anybody's
+    if address:  # never one that happens to run here: it may be anyone's
         try:
             ray.init(address=address, **how)
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""Who is who in a cluster: gives processes their epochs, and notices who is silent."""
+"""Which processes there are: gives them their epochs, and notices which are silent."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from dygcn.cluster.members import Beat, Failed, Member, Members, Register, Replaced, Welcome
-from dygcn.cluster.protocol import SEQUENCER
+from dygcn.cluster.messages import SEQUENCER, Beat, Failed, Member, Members, Register, Replaced, Welcome
 from dygcn.engine._disk import replace_own
 from dygcn.errors import ClusterError
 
@@ -19,17 +18,7 @@ _STARTING = 60.0  # seconds that a process may take to start
 
 
 class Epochs:
-    """Numbers that were never given before, also not before a restart.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = Epochs(Path(folder) / "epoch").next()
-    ...     first, Epochs(Path(folder) / "epoch").next()
-    (1, 2)
-    """
+    """Numbers that were never given before, also not before a restart; the last one is in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._lock = file, threading.Lock()
@@ -47,18 +36,9 @@ class Epochs:
 
 
 class Registry:
-    """The processes that are known, by number.
+    """The known processes by number, that of the `front` included, and the `wanted` shards.
 
-    Parameters
-    ----------
-    epochs
-        Where epochs come from.
-    front
-        The process of this.
-    wanted
-        The shards for which there should be processes.
-    changed
-        Called with all members, when there are others.
+    `changed` is called with all members when one came, was replaced or left.
     """
 
     def __init__(
@@ -69,40 +49,40 @@ class Registry:
         self._members = {SEQUENCER: front}
         self._version = 1
         self.wanted = set(wanted)
-        self._heard = dict.fromkeys(self.wanted, time.monotonic() + _STARTING)
+        self._last_beat = dict.fromkeys(self.wanted, time.monotonic() + _STARTING)
         self.failures: dict[int, str] = {}
         self.beats: dict[int, Beat] = {}
 
-    def answer(self, question: Any) -> Any:
-        """Answer a process."""
-        if isinstance(question, Register):
-            return self._register(question)
-        if isinstance(question, Beat):
-            return self._hear(question)
-        if isinstance(question, Failed):
-            self.failures[question.number] = question.reason
+    def reply(self, message: Any) -> Any:
+        """Return the reply to a process."""
+        if isinstance(message, Register):
+            return self._register(message)
+        if isinstance(message, Beat):
+            return self._take_beat(message)
+        if isinstance(message, Failed):
+            self.failures[message.number] = message.reason
             return Replaced()
-        raise ClusterError(f"a {type(question).__name__} is no question to the front")
+        raise ClusterError(f"a {type(message).__name__} is no query to the front")
 
-    def _register(self, asked: Register) -> Welcome | Replaced:
-        if asked.number not in self.wanted:
+    def _register(self, request: Register) -> Welcome | Replaced:
+        if request.number not in self.wanted:
             return Replaced()
         epoch = self._epochs.next()
         with self._lock:
-            self._put(Member(asked.number, epoch, asked.location))
+            self._put(Member(request.number, epoch, request.location))
             members = self._all()
         self._changed(members)
         return Welcome(epoch, members)
 
-    def _hear(self, beat: Beat) -> Members | Replaced:
+    def _take_beat(self, beat: Beat) -> Members | Replaced:
         member = beat.member
         with self._lock:
             known = self._members.get(member.number)
             if member.number not in self.wanted or (known is not None and member.epoch < known.epoch):
                 return Replaced()
-            self._heard[member.number] = time.monotonic()
+            self._last_beat[member.number] = time.monotonic()
             self.beats[member.number] = beat
-            new = known is None or member.epoch > known.epoch  # of a time before this front
+            new = known is None or member.epoch > known.epoch  # registered at an earlier front
             if new:
                 self._put(member)
             members = self._all()
@@ -112,7 +92,7 @@ class Registry:
 
     def _put(self, member: Member) -> None:
         self._members[member.number] = member
-        self._heard[member.number] = time.monotonic()
+        self._last_beat[member.number] = time.monotonic()
         self._version += 1
 
     def _all(self) -> Members:
@@ -122,20 +102,20 @@ class Registry:
         """Expect a process for a shard."""
         with self._lock:
             self.wanted.add(number)
-            self._heard[number] = time.monotonic() + _STARTING
+            self._last_beat[number] = time.monotonic() + _STARTING
 
     def forget(self, number: int) -> None:
-        """Expect none any more."""
+        """Expect no process for a shard any more."""
         with self._lock:
             self.wanted.discard(number)
             self._members.pop(number, None)
-            self._heard.pop(number, None)
+            self._last_beat.pop(number, None)
             self._version += 1
             members = self._all()
         self._changed(members)
 
     def location(self, number: int) -> str | None:
-        """Return where a shard is found, None if it is not there yet."""
+        """Return the address of a shard's process, None if there is none yet."""
         member = self._members.get(number)
         return None if member is None else member.location
 
@@ -143,7 +123,7 @@ class Registry:
         """Return shards that were silent for so long, each once: a successor needs time to start."""
         now = time.monotonic()
         with self._lock:
-            late = [number for number, heard in self._heard.items() if now - heard > seconds]
+            late = [number for number, beat in self._last_beat.items() if now - beat > seconds]
             for number in late:
-                self._heard[number] = now + _STARTING
+                self._last_beat[number] = now + _STARTING
         return late

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dygcn.cluster.starting import start
+from dygcn.cluster.launching import launch
 from dygcn.errors import OptionError
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
 from dygcn.serving.service.service import open_in_one_process
@@ -30,7 +30,7 @@ def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
     if settings.http.readers:
         raise OptionError("readers are for one process, and shards answer reads themselves; set readers to 0")
     how = settings.shards or Shards()
-    return start(
+    return launch(
         settings.folder,
         how.count,
         on=how.on,

@@ -1,7 +1,7 @@
 """A shard: the engine on the nodes of some slots, with mirrors of the nodes that these aggregate.
 
-Every batch takes two steps. `settle` sees what becomes of the arcs of own nodes, which follows from the log,
-and says what the other shards have to be told. `spread` takes what the others told, and writes: until then
+Every batch takes two steps. `plan` finds what becomes of the arcs of own nodes, which follows from the log,
+and returns what the other shards must be sent. `apply` takes what the others sent, and writes: until then
 reads are of the batch before.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.cluster.holders import Holders
-from dygcn.cluster.messages import Forward
-from dygcn.cluster.models import taken_features
-from dygcn.cluster.moving import drop_arcs, put_arcs, take_arcs
+from dygcn.cluster.edge_images import drop_arcs, put_arcs, take_arcs
+from dygcn.cluster.messages import MirrorUpdate
+from dygcn.cluster.subscribers import Subscribers
 from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
 from dygcn.engine.graph.ids import grown
@@ -26,6 +25,7 @@ from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
 from dygcn.engine.records import IdColumn
+from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,18 +47,17 @@ _NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Applied:
     """What a batch did to the nodes of a shard.
 
-    Of events without effect each shard counts those whose source is its own: together, every one once.
+    Events without effect are counted by the shard that owns their source, so that the sum over shards counts
+    each once: adds, removes, loops. The fourth number is own ends of edges that left by the clock: over all
+    shards, two of every edge.
     """
 
     moved: Changed
     left: IdColumn
-    unchanged: int = 0
-    missing: int = 0
-    loops: int = 0
-    expired: int = 0  # own ends of edges that left by the clock: together, two of every edge
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +68,30 @@ class _Arcs:
     sender: Nodes
     old: Int64
     new: Int64
-    of_own: Int64  # which of them an own node receives over
+    of_own: Int64  # rows whose receiver is an own node
+
+
+def taken_features(model: Model) -> Hashed | Walks:
+    """Return the features of a model; raise `FeatureError` if shards do not take it."""
+    if model.rule != "exact":
+        raise FeatureError(
+            f"this model has rule={model.rule!r}, whose vectors do not follow from the graph; shards take "
+            "rule='exact': open the folder in one process, or fit with that"
+        )
+    features = model.new_features()
+    if not isinstance(features, Hashed | Walks):
+        raise FeatureError(
+            f'this model has features="{model.features}"; shards take "hashed" and "walks", whose rows '
+            "follow from the model: open the folder in one process, or fit with one of these"
+        )
+    return features
 
 
 class Shard:
     """The nodes of some slots, and mirrors of their neighbours.
 
-    Parameters
-    ----------
-    model
-        With hashed features or rows of walks, and two orders.
-    number
-        Which shard it is, from 0.
-    slots
-        Who owns which slot; `shards` is how many there are.
-
-    Examples
-    --------
-    >>> from dygcn.cluster.slots import SlotMap
-    >>> from dygcn.engine.events import id_column, read_events
-    >>> from dygcn.engine.models import Model
-    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
-    >>> both = [Shard(model, number, SlotMap.even(2), 2) for number in range(2)]
-    >>> told = [shard.settle(read_events([(1, 4), (2, 3)])) for shard in both]
-    >>> for shard in both:
-    ...     _ = shard.spread({1 - shard.number: told[1 - shard.number][shard.number]})
-    >>> [len(shard.own_nodes()) for shard in both]
-    [2, 2]
+    `number` is that of this shard, from 0; `slots` says which shard owns which slot, and `shards` how many
+    there are. The model has hashed features or rows of walks, and two orders.
     """
 
     def __init__(self, model: Model, number: int, slots: SlotMap, shards: int) -> None:
@@ -106,21 +102,18 @@ class Shard:
         self.rule = MirroredRule(features, model.orders)
         self.transaction = Transaction(self.graph)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
-        self.holders = Holders(shards)
-        self._next = slots, shards  # after a move that is settled
+        self.subscribers = Subscribers(shards)
+        self._next = slots, shards  # after a move that is planned
         self._nothing = self._rows_for(_NOBODY)
-        self.holders_after = _NOBODY, self.holders.of(_NOBODY)  # of nodes that a batch touches
+        self.subscribers_after = _NOBODY, self.subscribers.counts(_NOBODY)  # of nodes that a batch touches
         self._counted_here: Bool = np.empty(0, np.bool_)  # of the staged events, those with an own source
         self._removed: tuple[Nodes, Nodes] | None = None  # pairs of nodes that leave
         self._idle = 0, 0, 0, 0  # see `_count_idle`
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
-    def settle(self, batch: EventBatch, now: float | None = None) -> dict[int, Forward]:
-        """See what a batch makes of own nodes; return what each other shard has to be told of it.
-
-        Nothing that anyone can read is changed.
-        """
+    def plan(self, batch: EventBatch, now: float | None = None) -> dict[int, MirrorUpdate]:
+        """Find the effect of a batch on own nodes, unseen by readers; return updates for other shards."""
         if self.shards == 1:
             self.transaction.stage(batch, now)
             self._own_all()
@@ -128,30 +121,30 @@ class Shard:
         self.stage(batch, now)
         pairs = self.transaction.preview()
         self._idle = self._count_idle()
-        return self._tell(*pairs)
+        return self._updates(*pairs)
 
-    def settle_removal(self, ids: IdColumn) -> dict[int, Forward]:
-        """See what it means that nodes leave with their edges and ghosts; return what others are told."""
+    def plan_removal(self, ids: IdColumn) -> dict[int, MirrorUpdate]:
+        """Find the effect of nodes that leave with edges and ghosts; return updates for other shards."""
         nodes = self.graph.find(ids)
         a, b = self.transaction.pairs_of(nodes[nodes >= 0])
         self._removed, self._idle = (a, b), (0, 0, 0, 0)
-        return self._tell(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
+        return self._updates(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
 
-    def _tell(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, Forward]:
-        """Return what each other shard has to be told of pairs that change their weight."""
+    def _updates(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, MirrorUpdate]:
+        """Return the update that each other shard must be sent, given pairs that change their weight."""
         arcs, own = self._arcs(a, b, old, new), self.rule.own
         if not len(arcs.old):
-            self.holders_after = _NOBODY, self.holders.of(_NOBODY)
+            self.subscribers_after = _NOBODY, self.subscribers.counts(_NOBODY)
             return {other: self._nothing for other in range(self.shards) if other != self.number}
         outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
         nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
         touched, at = distinct_rows(nodes, self.rule.place)
-        before = self.holders.of(touched)
+        before = self.subscribers.counts(touched)
         to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
         more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
         after = before + more.astype(np.int32).reshape(before.shape)
-        self.holders_after = touched, after
-        return self._forwards(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
+        self.subscribers_after = touched, after
+        return self._by_receiver(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
     def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
         """Return the arcs of pairs."""
@@ -162,7 +155,7 @@ class Shard:
         return _Arcs(a, b, old, new, np.flatnonzero(self.rule.own[a] > 0))
 
     def _own_all(self) -> None:
-        """Note that there is one shard, and no node of another."""
+        """Mark all nodes as own ones: there is one shard."""
         known, high = len(self.owner), self.graph.ids.high
         if high > known:
             self._note_owners(_NOBODY, _NO_OWNERS)
@@ -171,7 +164,7 @@ class Shard:
     def stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
         seen = np.maximum.accumulate(np.empty(0) if batch.t is None else batch.t.astype(np.float64))
-        if len(seen):  # the clock is everyone's, also where there are no events
+        if len(seen):  # all shards have one clock, also those without events
             now = float(seen[-1]) if now is None else max(now, float(seen[-1]))
         batch, src, dst, rows = self.own_events(batch)
         self.transaction.stage(batch, now, seen[rows] if len(seen) else None)
@@ -183,7 +176,7 @@ class Shard:
         named[named], self._counted_here = src == self.number, named
 
     def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16, Int64]:
-        """Return the events with an own end, who owns their ends, and which they are."""
+        """Return the events with an own end, the owners of their ends, and their rows in the batch."""
         src, dst = self.slots.owners(batch.src), self.slots.owners(batch.dst)
         rows = np.flatnonzero((src == self.number) | (dst == self.number))
         if len(rows) == len(batch):
@@ -219,21 +212,19 @@ class Shard:
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
 
-    def _forwards(self, arcs: _Arcs, touched: Nodes, at: Int32, was: Bool, now: Bool) -> dict[int, Forward]:
-        """Return what each other shard has to be told: rules 2 and 3 of the protocol.
+    def _by_receiver(
+        self, arcs: _Arcs, touched: Nodes, at: Int32, was: Bool, now: Bool
+    ) -> dict[int, MirrorUpdate]:
+        """Return the update for each other shard: rules 2 and 3 of the protocol.
 
-        Parameters
-        ----------
-        at
-            For each arc of own nodes, which of the touched nodes receives.
-        was, now
-            For each touched node and shard, whether it is mirrored there before the batch and after it.
+        `at` says for each arc of own nodes which of the touched nodes receives; `was` and `now` say for each
+        touched node and shard whether the shard mirrors the node before the batch, and after it.
         """
         names, change = self.graph.ids.names, arcs.new - arcs.old
         staying, coming = was & now, now & ~was
-        to, told = self._by_shard(self._unseen(staying[at], arcs.sender[arcs.of_own]))
-        told = arcs.of_own[told]
-        node, aggregated, told_change = names(arcs.receiver[told]), names(arcs.sender[told]), change[told]
+        to, sent = self._by_shard(self._unseen(staying[at], arcs.sender[arcs.of_own]))
+        sent = arcs.of_own[sent]
+        node, aggregated, sent_change = names(arcs.receiver[sent]), names(arcs.sender[sent]), change[sent]
         is_new: Bool = np.logical_or.reduce(coming, axis=1)
         new = np.sort(touched[is_new])
         of_new = arcs.of_own[is_new[at]]
@@ -243,49 +234,49 @@ class Shard:
         to_new, listed = self._by_shard(coming)
         row = np.searchsorted(new, touched[listed])
         new_names, degree, rows = names(new[row]), first.degree[row], first.rows[row]
-        forwards = {}
+        updates = {}
         for other in range(self.shards):
             if other != self.number:
                 some, fresh = slice(to[other], to[other + 1]), slice(to_new[other], to_new[other + 1])
-                forwards[other] = Forward(
+                updates[other] = MirrorUpdate(
                     _part(node, some),
                     _part(aggregated, some),
-                    told_change[some],
+                    sent_change[some],
                     _part(new_names, fresh),
                     degree[fresh],
                     rows[fresh],
                 )
-        return forwards
+        return updates
 
-    def _unseen(self, told: Bool, sender: Nodes) -> Bool:
-        """Leave out of what shards are told (arcs, shards) the arcs that they see: they own the sender."""
-        told[np.arange(len(told)), self.owner[sender]] = False
-        return told
+    def _unseen(self, sent: Bool, sender: Nodes) -> Bool:
+        """Unmark, in marks of (arcs, shards), arcs whose sender the shard owns: it sees them itself."""
+        sent[np.arange(len(sent)), self.owner[sender]] = False
+        return sent
 
     def _by_shard(self, marks: Bool) -> tuple[list[int], Int64]:
         """Return where the rows begin that are marked for each shard, and these rows."""
         shard, row = np.nonzero(np.ascontiguousarray(marks.T))
         return np.searchsorted(shard, np.arange(self.shards + 1)).tolist(), row
 
-    def spread(self, told: Mapping[int, Forward]) -> Spread:
-        """Write the batch that was settled last, with what every other shard told of it."""
+    def apply(self, updates: Mapping[int, MirrorUpdate]) -> Applied:
+        """Write the batch that was planned last, with the updates of all other shards."""
         if self.shards == 1 and self._removed is None:
-            return self._spread_alone()
+            return self._apply_alone()
         delta = self._write()
-        far, first = self._received([one for one in told.values() if len(one)])
+        far, first = self._read([one for one in updates.values() if len(one)])
         stays, gone = self._mirrors_of(delta)
         moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Spread(moved, self._release(delta), *self._idle)
+        return Applied(moved, self._release(delta), self._idle)
 
-    def _spread_alone(self) -> Spread:
+    def _apply_alone(self) -> Applied:
         expired = 0 if self.transaction.events is None else 2 * self.transaction.events.lapsed
         with self.transaction:
             written, moved = self.rule.write(self.transaction)
         counts = written.unchanged, written.missing, written.loops, expired
-        return Spread(moved, self.transaction.release(written.left), *counts)
+        return Applied(moved, self.transaction.release(written.left), counts)
 
     def replay(self) -> None:
-        """Write the batch that was settled last, without what other shards know: see `rebuild`."""
+        """Write the batch that was planned last, without updates of other shards: see `rebuild`."""
         delta = self._write()
         self.rule.apply_near(self.graph, delta)
         self._release(delta)
@@ -297,17 +288,17 @@ class Shard:
             else:
                 delta, self._removed = self.transaction.drop_pairs(*self._removed), None
             if self.shards > 1:
-                self.holders.put(*self.holders_after)
+                self.subscribers.put(*self.subscribers_after)
         return delta
 
     def _release(self, delta: GraphDelta) -> IdColumn:
-        """Forget who left; return the ids of own nodes that did."""
+        """Release nodes that left; return the ids of own ones."""
         names = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
         self.transaction.release(delta.left)
         return names
 
     def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
-        """Return which arcs end in mirrors that stay, and which mirrors nobody aggregates any more."""
+        """Return which arcs end in mirrors that stay, and mirrors that no own node aggregates any more."""
         own, count = self.rule.own, self.graph.push.count
         to_mirror = own[delta.receiver] == 0
         more = _came_and_went(delta.old, delta.new)
@@ -321,62 +312,60 @@ class Shard:
         stays[to_mirror] = (was & now)[at[len(inward) :]]
         return stays, mirrors[was & ~now].astype(np.int32)
 
-    def _received(self, told: list[Forward]) -> tuple[FarChanges, FirstRows]:
+    def _read(self, updates: list[MirrorUpdate]) -> tuple[FarChanges, FirstRows]:
+        """Return updates of other shards by node, with the features of aggregated nodes."""
         ids, width = self.graph.ids, self.model.width
         nothing = ids.names(np.empty(0, np.int32))
-        aggregated = join_ids([nothing, *(one.aggregated for one in told)])
-        change = np.concatenate([np.empty(0, np.int64), *(one.change for one in told)])
+        aggregated = join_ids([nothing, *(one.aggregated for one in updates)])
+        change = np.concatenate([np.empty(0, np.int64), *(one.change for one in updates)])
         units, has = self.features.units_by_id(aggregated, ids)
-        node = ids.find(join_ids([nothing, *(one.node for one in told)]))
-        new = ids.find(join_ids([nothing, *(one.new for one in told)]))
-        degree = np.concatenate([np.empty(0, np.int64), *(one.degree for one in told)])
-        rows = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in told)])
+        node = ids.find(join_ids([nothing, *(one.node for one in updates)]))
+        new = ids.find(join_ids([nothing, *(one.new for one in updates)]))
+        degree = np.concatenate([np.empty(0, np.int64), *(one.degree for one in updates)])
+        rows = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in updates)])
         self.graph.note_bits(np.abs(change))
         self.graph.note_bits((rows >> self.features.message_shift).reshape(-1))
         return FarChanges(node, units, has, change), FirstRows(new, degree, rows)
 
     # ---- slots that move -------------------------------------------------------------------------------
 
-    def settle_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, Forward], dict[int, GraphImage]]:
-        """See what other owners of slots mean.
+    def plan_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, MirrorUpdate], dict[int, GraphImage]]:
+        """Find the effect of other owners of slots.
 
-        Returns
-        -------
-        tuple
-            What each other shard has to be told, and the edges of own nodes that will be a shard's.
+        Returns the update for each other shard, and by shard the edges of own nodes that it will own.
         """
         self._next = slots, shards
         own, owner = self.own_nodes(), self._owners_by(slots)
         staying = own[owner[own] == self.number]
         before = np.zeros((len(staying), shards), np.int32)
-        before[:, : self.shards] = self.holders.of(staying)[:, :shards]
+        before[:, : self.shards] = self.subscribers.counts(staying)[:, :shards]
         after = self._counted(staying, owner, shards)
-        told, leaving = {}, {}
+        updates, leaving = {}, {}
         for other in range(max(shards, self.shards)):
             if other == self.number:
                 continue
             new = staying[(before[:, other] == 0) & (after[:, other] > 0)] if other < shards else own[:0]
-            told[other] = self._rows_for(new) if len(new) else self._nothing
+            updates[other] = self._rows_for(new) if len(new) else self._nothing
             if ((self.slots.owner == self.number) & (slots.owner == other)).any():
                 moved = np.zeros(self.graph.ids.high, np.bool_)
                 moved[own[owner[own] == other]] = True
                 leaving[other] = take_arcs(self.graph, moved)
-        return told, leaving
+        return updates, leaving
 
-    def _rows_for(self, nodes: Nodes) -> Forward:
+    def _rows_for(self, nodes: Nodes) -> MirrorUpdate:
         names, rows = self.graph.ids.names, self.rule.rows_of(nodes)
         nobody = names(nodes[:0])
-        return Forward(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows)
+        return MirrorUpdate(nobody, nobody, _NOTHING, names(nodes), rows.degree, rows.rows)
 
     def _owners_by(self, slots: SlotMap) -> Int16:
-        """Return the owner of every node in the graph, -1 for numbers that are none."""
+        """Return the owner of every node in the graph, -1 for numbers without a node."""
         here = np.flatnonzero(self.graph.here).astype(np.int32)
         owner = np.full(self.graph.ids.high, -1, np.int16)
         owner[here] = slots.owners(self.graph.ids.names(here))
         return owner
 
     def _counted(self, nodes: Nodes, owner: Int16, shards: int) -> Int32:
-        """Count, for each of some nodes, who aggregates it by shard; its own shard is left out."""
+        """Count, for each of some nodes and each other shard, the nodes that aggregate it."""
         at = np.empty(self.graph.ids.high, np.int32)
         counts = [np.zeros((0, shards), np.int32)]
         for block in blocks_of(nodes, self.graph.push.count):
@@ -388,15 +377,11 @@ class Shard:
             counts.append(count.astype(np.int32).reshape(len(block), shards))
         return np.concatenate(counts)
 
-    def spread_move(self, told: Mapping[int, Forward] | None, arriving: Iterable[GraphImage]) -> None:
-        """Own what the map that was settled last says.
+    def apply_move(self, updates: Mapping[int, MirrorUpdate] | None, arriving: Iterable[GraphImage]) -> None:
+        """Own what the slot map that was planned last says.
 
-        Parameters
-        ----------
-        told
-            By every other shard; None: in a replay, which leaves rows of mirrors and order 2 alone.
-        arriving
-            Edges of nodes that are own ones from now on, as others' `settle_move` returned them.
+        `updates` are those of all other shards; None in a replay, which leaves rows of mirrors and order 2
+        alone. `arriving` are edges of new own nodes, as `plan_move` of other shards returned them.
         """
         before = self.own_nodes()
         with self.transaction:
@@ -406,7 +391,7 @@ class Shard:
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = None if told is None else self._received([one for one in told.values() if len(one)])[1]
+        first = None if updates is None else self._read([one for one in updates.values() if len(one)])[1]
         self.rule.reserve(self.graph)
         self.rule.forget_rows(self._strangers())
         self.rule.own_order_1(self.graph, np.setdiff1d(self.own_nodes(), before, assume_unique=True))
@@ -416,22 +401,22 @@ class Shard:
         self.transaction.release(delta.left)
 
     def _strangers(self) -> Nodes:
-        """Return numbers that are neither own nodes nor mirrors: no row may be left there."""
+        """Return numbers that are neither own nodes nor mirrors: they must have no row."""
         high = self.graph.ids.high
         nobodys = (self.rule.own[:high] == 0) & (self.graph.push.count[:high] == 0)
         return np.flatnonzero(nobodys).astype(np.int32)
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        if self.shards == 1:  # whoever comes is its own, and gets the number of one that was another's
+        if self.shards == 1:  # a new node is an own one, and may get the number of one that was not
             self.owner[:] = self.number
         self.rule.own[:] = self.shards == 1
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:
         own = self.own_nodes()
-        self.holders = Holders(self.shards)
-        self.holders.put(own, self._counted(own, self.owner, self.shards))
+        self.subscribers = Subscribers(self.shards)
+        self.subscribers.put(own, self._counted(own, self.owner, self.shards))
 
     # ---- from a snapshot -------------------------------------------------------------------------------
 
@@ -443,7 +428,7 @@ class Shard:
         self.after_loading()
 
     def after_loading(self) -> None:
-        """Count who mirrors own nodes, and compute order 1 of these."""
+        """Count the subscribers of own nodes, and compute order 1 of these."""
         self._recount()
         self.rule.rebuild_order_1(self.graph)
 
@@ -454,23 +439,23 @@ class Shard:
     def mirrors(self) -> dict[int, IdColumn]:
         """Return the ids of all mirrors, by owner."""
         high = self.graph.ids.high
-        held = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] > 0))
-        owner, names = self.owner[held], self.graph.ids.names
+        mirrors = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] > 0))
+        owner, names = self.owner[mirrors], self.graph.ids.names
         others = [other for other in range(self.shards) if other != self.number]
-        return {other: names(held[owner == other].astype(np.int32)) for other in others}
+        return {other: names(mirrors[owner == other].astype(np.int32)) for other in others}
 
-    def rows_for(self, ids: IdColumn) -> Forward:
+    def rows_for(self, ids: IdColumn) -> MirrorUpdate:
         """Return order 1 of own nodes by their ids, as it is now."""
         return self._rows_for(self.graph.find(ids))
 
-    def take_rows(self, rows: Forward) -> None:
+    def take_rows(self, rows: MirrorUpdate) -> None:
         """Take order 1 of mirrors from their owner."""
-        first = self._received([rows])[1]
+        first = self._read([rows])[1]
         self.rule.reserve(self.graph)
         self.rule.take_rows(first)
 
     def rebuild(self) -> None:
-        """Compute order 2 of own nodes from nothing, when all rows of mirrors were taken."""
+        """Compute order 2 of own nodes from nothing, once all rows of mirrors were taken."""
         self.rule.forget_rows(self._strangers())
         self.rule.rebuild_order_2(self.graph)
 
@@ -487,7 +472,7 @@ class Shard:
 
 
 def _part(ids: IdColumn, rows: slice) -> IdColumn:
-    """Return some ids of a column, one after the other in it."""
+    """Return a slice of a column of ids."""
     if ids.data is None:
         return IdColumn(ids.values[rows])
     offsets = ids.values[rows.start : rows.stop + 1]
@@ -495,6 +480,6 @@ def _part(ids: IdColumn, rows: slice) -> IdColumn:
 
 
 def _came_and_went(old: Int64, new: Int64) -> Int32:
-    """Return +1 for each weight that is new, -1 for each that is none any more, 0 for the others."""
+    """Return +1 for each arc that is new, -1 for each that is gone, 0 for the others."""
     came: Int32 = (new != 0).astype(np.int32) - (old != 0)
     return came

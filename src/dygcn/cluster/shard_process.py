@@ -1,7 +1,7 @@
-"""A process of one shard: one thread that works and answers, one that says that it lives.
+"""A process of one shard: one thread applies entries and replies to queries, one sends beats to the front.
 
-The process asks the front for its epoch, and everybody else for everything else; it ends by itself when it
-has a successor, or cannot go on. Whoever supervises it starts the next one.
+The process requests its epoch from the front; it ends by itself when it has a successor, or cannot go on. Its
+supervisor starts the next one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dygcn.cluster.answering import Answering
 from dygcn.cluster.flight import Post
-from dygcn.cluster.members import Beat, Failed, Member, Members, Register, Replaced, Welcome
+from dygcn.cluster.messages import Beat, Failed, Member, Members, Register, Replaced, Welcome
+from dygcn.cluster.query_handlers import QueryHandlers
 from dygcn.cluster.worker import Worker
 from dygcn.errors import ClusterError, DygcnError
 
@@ -25,43 +25,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.cluster.certificates import Credentials
-    from dygcn.cluster.protocol import SnapshotStore
+    from dygcn.cluster.messages import SnapshotStore
     from dygcn.engine.models import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
-_MOST_WAITING = 8_192  # messages and questions that nobody took yet
+_MOST_WAITING = 8_192  # messages and queries that wait for the thread of the shard
 _AT_ONCE = 256  # of them before the next batch
-_TICK = 0.2  # seconds between two times of asking again
+_TICK = 0.2  # seconds between two requests of what is missing
 _BEAT = 0.5
-_PATIENCE = 1.0  # seconds that a question waits for its turn, before whoever asked asks again
-_LONGEST = 60.0  # that an answer may take: nobody who asks waits longer
+_PATIENCE = 1.0  # seconds that a query waits for its turn, before its sender has to send it again
+_LONGEST = 60.0  # seconds that a reply may take: no sender waits longer
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A question that waits for its answer."""
+    """A query that waits for its reply."""
 
-    question: Any
-    answer: Any = None
+    query: Any
+    reply: Any = None
     failure: DygcnError | None = None
     done: threading.Event = field(default_factory=threading.Event)
-    begun: bool = False  # to be answered: this may take long, and is worth waiting for
+    begun: bool = False  # the reply may take long now, and is worth waiting for
     given_up: bool = False
 
 
 class ShardProcess:
-    """Runs a shard in threads of this process.
+    """Runs a shard (see `Worker`) in threads of this process.
 
-    Parameters
-    ----------
-    number, model, snapshots, every
-        As in `Worker`.
-    credentials, host
-        As in `Post`.
-    find_front
-        Returns the location of the front, None if there is none yet; asked again whenever it is silent.
-    end
-        Called, from one of the threads, when the process has to end.
+    `find_front` returns the address of the front, None if there is none yet; it is called again whenever the
+    front is silent. `end` is called, in one of the threads, when the process has to end.
     """
 
     def __init__(
@@ -80,16 +72,16 @@ class ShardProcess:
         self._incoming: queue.Queue[Any] = queue.Queue(_MOST_WAITING)
         self._registered, self._ending = threading.Event(), threading.Event()
         self.worker: Worker | None = None
-        self.post = Post(number, credentials, self._take, self._ask, host)
+        self.post = Post(number, credentials, self._take, self._reply, host)
         self._threads = [
             threading.Thread(target=self._guarded, args=(run,), name=name, daemon=True)
-            for name, run in (("shard", self._work), ("life", self._live))
+            for name, run in (("shard", self._work), ("beat", self._beat))
         ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """End the threads, after the batch that they are at."""
+        """End the threads, after the current batch."""
         self._ending.set()
         self._registered.set()
         for thread in self._threads:
@@ -104,7 +96,7 @@ class ShardProcess:
             reason = f"{type(error).__name__}: {error}"
             front = self._find_front()
             if front is not None:
-                self.post.ask(front, Failed(self.number, reason))
+                self.post.query(front, Failed(self.number, reason))
             self._ending.set()
             self._end(1)
 
@@ -116,11 +108,11 @@ class ShardProcess:
             return
         try:
             self._incoming.put_nowait(message)
-        except queue.Full:  # whoever needs it asks again
+        except queue.Full:  # requested again if it is needed
             self.post.dropped += 1
 
-    def _ask(self, question: Any) -> Any:
-        waiting = _Waiting(question)
+    def _reply(self, query: Any) -> Any:
+        waiting = _Waiting(query)
         try:
             self._incoming.put_nowait(waiting)
         except queue.Full:
@@ -131,7 +123,7 @@ class ShardProcess:
                 waiting.done.wait(_LONGEST)
         if waiting.failure is not None:
             raise waiting.failure
-        return waiting.answer
+        return waiting.reply
 
     # ---- in the thread of the shard --------------------------------------------------------------------
 
@@ -139,15 +131,10 @@ class ShardProcess:
         self._registered.wait()
         if self._ending.is_set():
             return
-        answering = Answering()
+        handlers = QueryHandlers()
+        about = self.number, self.post.epoch, self._model, self._snapshots, self.post, self._every
         worker = self.worker = Worker(
-            self.number,
-            self.post.epoch,
-            self._model,
-            self._snapshots,
-            self.post,
-            self._every,
-            lambda sequence, spread: answering.note(sequence, spread, worker),
+            *about, lambda sequence, applied: handlers.note(sequence, applied, worker)
         )
         waiting: list[_Waiting] = []
         next_tick, more = 0.0, False
@@ -158,13 +145,13 @@ class ShardProcess:
                 else:
                     worker.take(item)
             if time.monotonic() >= next_tick:
-                worker.ask_again()
+                worker.request_again()
                 next_tick = time.monotonic() + _TICK
             more = worker.step()
-            waiting = [one for one in waiting if not _try(one, answering, worker)]
+            waiting = [one for one in waiting if not _try(one, handlers, worker)]
 
     def _next(self, seconds: float) -> Iterator[Any]:
-        """Return what came in; wait for the first, if there is time."""
+        """Yield what came in; wait for the first, if there is time."""
         try:
             yield self._incoming.get(timeout=seconds) if seconds > 0 else self._incoming.get_nowait()
             for _ in range(_AT_ONCE):
@@ -172,30 +159,30 @@ class ShardProcess:
         except queue.Empty:
             return
 
-    # ---- in the thread of the heart --------------------------------------------------------------------
+    # ---- in the thread of beats ------------------------------------------------------------------------
 
-    def _live(self) -> None:
+    def _beat(self) -> None:
         front = None
         while not self._ending.is_set():
             if front is None:
                 front = self._find_front()
-            answer = None if front is None else self.post.ask(front, self._sign_of_life(), _PATIENCE)
-            if isinstance(answer, Replaced):
+            reply = None if front is None else self.post.query(front, self._next_beat(), _PATIENCE)
+            if isinstance(reply, Replaced):
                 _LOG.warning("shard %d has a successor: epoch %d ends", self.number, self.post.epoch)
                 self._ending.set()
                 self._end(0)
                 return
-            if isinstance(answer, Welcome):
-                self.post.connect(answer.members)
-                self.post.epoch = answer.epoch
+            if isinstance(reply, Welcome):
+                self.post.connect(reply.members)
+                self.post.epoch = reply.epoch
                 self._registered.set()
-            elif isinstance(answer, Members):
-                self.post.connect(answer)
+            elif isinstance(reply, Members):
+                self.post.connect(reply)
             else:
-                front = None  # perhaps it is elsewhere by now
+                front = None  # it may have another address by now
             self._ending.wait(_BEAT)
 
-    def _sign_of_life(self) -> Register | Beat:
+    def _next_beat(self) -> Register | Beat:
         number, location, host, pid = self.number, self.post.location, socket.gethostname(), os.getpid()
         if not self.post.epoch:
             return Register(number, location, host, pid)
@@ -206,23 +193,22 @@ class ShardProcess:
         )
         if worker is None:
             return Beat(me, host, pid, -1, False, *sent, 0, 0)
-        told = worker.changes, worker.first_rows
-        return Beat(me, host, pid, worker.position, worker.whole, *sent, *told)
+        return Beat(me, host, pid, worker.position, worker.ready, *sent, worker.changes, worker.first_rows)
 
 
-def _try(waiting: _Waiting, answering: Answering, worker: Worker) -> bool:
-    """Answer a question; say whether it need not wait any longer."""
-    waiting.begun = True  # first: whoever gives up looks at it after that
+def _try(waiting: _Waiting, handlers: QueryHandlers, worker: Worker) -> bool:
+    """Reply to a query; return whether it need not wait any longer."""
+    waiting.begun = True  # first: a thread that gives up looks at it after that
     if waiting.given_up:
         waiting.done.set()
         return True
     try:
-        waiting.answer = answering.answer(worker, waiting.question)
-    except Exception as error:  # of the question, and not of the shard
+        waiting.reply = handlers.reply(worker, waiting.query)
+    except Exception as error:  # of the query, and not of the shard
         _LOG.exception("shard %d cannot answer", worker.number)
         text = f"{type(error).__name__}: {error}"
         waiting.failure = error if isinstance(error, DygcnError) else ClusterError(text)
-    if waiting.answer is None and waiting.failure is None:
+    if waiting.reply is None and waiting.failure is None:
         waiting.begun = False
         return False
     waiting.done.set()

@@ -16,23 +16,18 @@ MOST_SHARDS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class SlotMap:
-    """Which shard owns each slot.
+    """The shard that owns each slot.
 
-    Examples
-    --------
     >>> from dygcn.engine.events import id_column
-    >>> slots = SlotMap.even(2)
-    >>> slots.owners(id_column([1, 2, 3, 4])).tolist()
+    >>> SlotMap.even(2).owners(id_column([1, 2, 3, 4])).tolist()
     [0, 1, 0, 1]
-    >>> slots.moved([0, 1], to=1).of(1)[:3].tolist()
-    [0, 1, 2048]
     """
 
     owner: Int16  # (SLOTS,)
 
     @classmethod
     def even(cls, shards: int) -> SlotMap:
-        """Divide the slots among so many shards."""
+        """Divide the slots evenly among shards."""
         check_shards(shards)
         return cls((np.arange(SLOTS) * shards // SLOTS).astype(np.int16))
 
@@ -40,10 +35,6 @@ class SlotMap:
         """Return the shard that owns each id."""
         owners: Int16 = self.owner[slots_of(ids)]
         return owners
-
-    def of(self, shard: int) -> Int64:
-        """Return the slots of a shard."""
-        return np.flatnonzero(self.owner == shard)
 
     def moved(self, slots: list[int], to: int) -> SlotMap:
         """Return the map after slots moved to a shard."""
@@ -53,7 +44,7 @@ class SlotMap:
 
 
 def check_shards(shards: object) -> None:
-    """Raise `OptionError` if that is no number of shards."""
+    """Raise `OptionError` unless this is a number of shards."""
     if type(shards) is not int or not 1 <= shards <= MOST_SHARDS:
         raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
 

@@ -1,7 +1,7 @@
 """Snapshots of a shard as files, on any path that fsspec knows, and edges that shards hand over.
 
-A file has a checksum, and has its name only when it is whole. What it holds is a function of the log, the
-shard and the sequence: a process that was taken for dead, and is not, writes the same again.
+A file has a checksum, and gets its name only when it is complete. Its contents follow from the log, the shard
+and the sequence: a process that was taken for dead, and is not, writes the same again.
 """
 
 from __future__ import annotations
@@ -11,42 +11,28 @@ import uuid
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dygcn._extras import extra
 from dygcn._late import late
-from dygcn.cluster.protocol import Snapshot
+from dygcn.cluster.messages import HandedOver, Record, ShardSnapshot
 from dygcn.cluster.wire import pack_parts, unpack
 from dygcn.engine._disk import make_folder, replace_own, write_own
-from dygcn.engine.graph.image import GraphImage
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dygcn.engine.graph.image import GraphImage
+
+T = TypeVar("T")
 _FORMAT = b"dygcn shard 1\n"
 _CHECKSUM = 32  # bytes
-_WHOLE = "whole"  # a file that says that all others are there
+_COMPLETE = "whole"  # an empty file, written after all others of its folder
 
 
 class SnapshotFolder:
-    """The snapshots of one shard, in a folder of its own; one process at a time owns it.
-
-    Parameters
-    ----------
-    path
-        Of all shards: a local folder, or anything that fsspec knows (``s3://bucket/folder``).
-    number
-        Which shard.
-
-    Examples
-    --------
-    >>> from dygcn.cluster.slots import SlotMap
-    >>> store = SnapshotFolder("memory://example", 0)
-    >>> store.save(Snapshot(7, SlotMap.even(2), 2, None))
-    >>> store.sequences(), store.load(7).shards
-    ([7], 2)
-    """
+    """The snapshots of one shard, in a folder below that of all shards; one process at a time owns it."""
 
     def __init__(self, path: str, number: int) -> None:
         self._files, self._root = _files_at(path)
@@ -57,20 +43,22 @@ class SnapshotFolder:
         for name in self._names(number):
             sequence = _sequence_of(name, ".snapshot")
             if name.endswith(".part") or (sequence is not None and sequence < floor):
-                self._remove(name)  # of a process that ended meanwhile, or that was not dead
+                self._remove(
+                    name
+                )  # of a process that ended while it wrote, or that was wrongly taken for dead
             elif sequence is not None:
                 kept.append(sequence)
-        self._kept = sorted(kept)  # in memory, since it is asked for with every message
+        self._kept = sorted(kept)  # in memory, since it is read with every message
 
     # ---- snapshots -------------------------------------------------------------------------------------
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: ShardSnapshot) -> None:
         """Keep a snapshot; when it returns, it is on disk."""
         self._write(self.number, f"{snapshot.sequence:020}.snapshot", snapshot)
         self._kept = sorted({*self._kept, snapshot.sequence})
 
-    def begin(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot and no other: whoever had this number before is gone."""
+    def begin(self, snapshot: ShardSnapshot) -> None:
+        """Keep a snapshot and delete all others: an earlier shard of this number is gone."""
         for name in self._names(self.number):
             self._remove(name)
         self.save(snapshot)
@@ -80,26 +68,19 @@ class SnapshotFolder:
         """Return the sequences of the snapshots that are kept, in order."""
         return list(self._kept)
 
-    def load(self, sequence: int) -> Snapshot:
-        """Read a snapshot.
-
-        Raises
-        ------
-        ClusterError
-            If the file is damaged.
-        """
-        snapshot = self._read(f"{sequence:020}.snapshot", Snapshot)
-        assert isinstance(snapshot, Snapshot)
-        return snapshot
+    def load(self, sequence: int) -> ShardSnapshot:
+        """Read a snapshot; raise `ClusterError` if the file is damaged."""
+        return self._read(f"{sequence:020}.snapshot", ShardSnapshot)
 
     def drop(self, sequence: int) -> None:
-        """Forget a snapshot, and what was handed over up to the oldest one that is left."""
+        """Delete a snapshot, and what was handed over up to the oldest one that is left."""
         self._kept = [one for one in self._kept if one != sequence]
         self._remove(f"{sequence:020}.snapshot")
         self._forget_before(self._kept[0])
 
     def _forget_before(self, oldest: int) -> None:
-        # First: whoever was taken for dead may write an older snapshot yet, and nobody may begin with that.
+        # First: a process that was taken for dead may write an older snapshot yet, and none may begin with
+        # that.
         self._write(self.number, f"{oldest:020}.floor", None)
         self._kept = [one for one in self._kept if one >= oldest]
         for name in self._names(self.number):
@@ -115,21 +96,16 @@ class SnapshotFolder:
     def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
         """Keep edges of nodes that another shard owns from an entry on; when it returns, it is on disk."""
         _make(self._files, self._folder(to))
-        self._write(to, f"{sequence:020}-{self.number}.edges", image)
+        self._write(to, f"{sequence:020}-{self.number}.edges", HandedOver(image))
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
         """Return what a shard handed over at an entry, None if it has not yet.
 
-        Raises
-        ------
-        ClusterError
-            If the file is damaged, or was forgotten already: then there is a newer snapshot to begin with.
+        Raises `ClusterError` if the file is damaged, or was deleted since there is a newer snapshot.
         """
         name = f"{sequence:020}-{sender}.edges"
         if self._files.exists(self._place(self.number, name)):
-            image = self._read(name, GraphImage)
-            assert isinstance(image, GraphImage)
-            return image
+            return self._read(name, HandedOver).image
         if self._floor() >= sequence:
             raise ClusterError(
                 f"edges of entry {sequence} were forgotten in {self._folder(self.number)}, since another "
@@ -151,15 +127,15 @@ class SnapshotFolder:
         return [str(one).rpartition("/")[2] for one in found]
 
     def _floor(self) -> int:
-        """Return the oldest snapshot that anyone may begin with."""
+        """Return the oldest snapshot that a process may begin with."""
         floors = (_sequence_of(name, ".floor") for name in self._names(self.number))
         return max((one for one in floors if one is not None), default=-1)
 
     def _remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):  # one that was taken for dead did it
+        with suppress(FileNotFoundError):  # a process that was taken for dead deleted it
             self._files.rm_file(self._place(self.number, name))
 
-    def _write(self, number: int, name: str, record: Any) -> None:
+    def _write(self, number: int, name: str, record: Record | None) -> None:
         """Write a file under another name in the own folder, then give it its own."""
         parts = [_FORMAT, *(pack_parts(record) if record is not None else [])]
         checksum = blake2b(digest_size=_CHECKSUM)
@@ -168,35 +144,28 @@ class SnapshotFolder:
         parts.append(checksum.digest())
         _replace(self._files, self._place(number, name), self._folder(self.number), parts)
 
-    def _read(self, name: str, kind: type) -> Any:
+    def _read(self, name: str, kind: type[T]) -> T:
         place = self._place(self.number, name)
         body = memoryview(self._files.cat_file(place))
         end = len(body) - _CHECKSUM
-        whole = end >= len(_FORMAT) and blake2b(body[:end], digest_size=_CHECKSUM).digest() == body[end:]
-        if not whole or body[: len(_FORMAT)] != _FORMAT:
+        intact = end >= len(_FORMAT) and blake2b(body[:end], digest_size=_CHECKSUM).digest() == body[end:]
+        if not intact or body[: len(_FORMAT)] != _FORMAT:
             raise ClusterError(f"{place} is damaged: restore this file from a backup")
         record = unpack(body[len(_FORMAT) : end])
-        if type(record) is not kind:
+        if not isinstance(record, kind):
             raise ClusterError(f"{place} holds a {type(record).__name__} and not a {kind.__name__}")
         return record
 
 
 def leave_note(path: str, text: str) -> None:
-    """Write where the one is found that all shards of a store look for."""
+    """Write the address of the front, which all shards of a store look for."""
     files, root = _files_at(path)
     _make(files, root)
     _replace(files, f"{root}/front", root, [text.encode()])
 
 
 def read_note(path: str) -> str | None:
-    """Return what was written last, None if there is nothing.
-
-    Examples
-    --------
-    >>> leave_note("memory://notes", "grpc://127.0.0.1:7000")
-    >>> read_note("memory://notes")
-    'grpc://127.0.0.1:7000'
-    """
+    """Return the address that was written last, None if there is none."""
     files, root = _files_at(path)
     try:
         return str(files.cat_file(f"{root}/front"), "utf-8")
@@ -205,45 +174,33 @@ def read_note(path: str) -> str | None:
 
 
 def is_used(path: str) -> bool:
-    """Say whether there are snapshots of shards.
-
-    Examples
-    --------
-    >>> is_used("memory://unused")
-    False
-    """
+    """Return whether there are snapshots of shards."""
     files, root = _files_at(path)
     return bool(files.exists(f"{root}/shard-0000"))
 
 
 def leave_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
-    """Put a copy of the files of a local folder where all shards of a store find it."""
+    """Copy the files of a local folder to the store, for all shards."""
     files, root = _files_at(path)
     inside = f"{root}/{name}"
     _make(files, inside)
     for file in sorted(Path(folder).iterdir()):
         _replace(files, f"{inside}/{file.name}", root, [file.read_bytes()])
-    _replace(files, f"{inside}/{_WHOLE}", root, [b""])
+    _replace(files, f"{inside}/{_COMPLETE}", root, [b""])
 
 
 def has_folder(path: str, name: str) -> bool:
-    """Say whether `leave_folder` has left all of a folder.
-
-    Examples
-    --------
-    >>> has_folder("memory://folders", "model")
-    False
-    """
+    """Return whether `leave_folder` copied all files of a folder."""
     files, root = _files_at(path)
-    return bool(files.exists(f"{root}/{name}/{_WHOLE}"))
+    return bool(files.exists(f"{root}/{name}/{_COMPLETE}"))
 
 
 def fetch_folder(path: str, name: str, folder: str | os.PathLike[str]) -> None:
-    """Copy what `leave_folder` left to a local folder."""
+    """Copy a folder from the store to a local folder."""
     files, root = _files_at(path)
     for place in files.ls(f"{root}/{name}", detail=False):
         file = str(place).rpartition("/")[2]
-        if file != _WHOLE:
+        if file != _COMPLETE:
             write_own(Path(folder) / file, files.cat_file(place))
 
 
@@ -258,7 +215,7 @@ def _is_local(files: Any) -> bool:
 
 
 def _make(files: Any, folder: str) -> None:
-    """Make a folder, of the local ones for its owner alone."""
+    """Make a folder; a local one for its owner alone."""
     if _is_local(files):
         make_folder(Path(folder), parents=True)
     else:
@@ -266,7 +223,7 @@ def _make(files: Any, folder: str) -> None:
 
 
 def _replace(files: Any, place: str, beside: str, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file under another name in a folder, then give it its own: a local one is on disk then."""
+    """Write a file under another name beside it, then rename it: a local one is on disk then."""
     other = f"{beside}/{uuid.uuid4().hex}.part"
     if _is_local(files):
         replace_own(Path(place), Path(other), *parts)

@@ -1,6 +1,6 @@
-"""A shard among others: takes entries of the log, tells and is told, recovers, and keeps snapshots.
+"""A shard among others: applies entries of the log, exchanges updates, recovers, and keeps snapshots.
 
-No clock, no thread and no socket: whoever drives it calls `receive` and `tick`, and gives it a `Network`.
+No clock, no thread and no socket: its driver calls `receive` and `tick`, and gives it a `Network`.
 """
 
 from __future__ import annotations
@@ -8,59 +8,55 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from dygcn.cluster.protocol import (
+from dygcn.cluster.messages import (
     SEQUENCER,
-    Ahead,
-    Ask,
+    BatchUpdate,
     Entries,
     Events,
     Fetch,
-    Hello,
     MirrorRows,
     Move,
+    PastRequest,
+    Progress,
     Remove,
+    Resend,
     Resize,
-    Snapshot,
-    Status,
-    Told,
+    RowsRequest,
+    ShardSnapshot,
 )
 from dygcn.cluster.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dygcn.cluster.messages import Forward
-    from dygcn.cluster.protocol import Entry, Message, Network, SnapshotStore
-    from dygcn.cluster.shard import Spread
+    from dygcn.cluster.messages import Entry, EntryLog, Message, MirrorUpdate, Network, SnapshotStore
+    from dygcn.cluster.shard import Applied
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model
 
 _LOG = logging.getLogger(__name__)
-_AHEAD = 64  # entries that are kept before they are needed
+_AHEAD = 64  # entries that are kept before they are needed, and in a message
+
+
+class Sequencer:
+    """Sends entries of the log. It keeps nothing that its log does not have."""
+
+    def __init__(self, log: EntryLog, network: Network) -> None:
+        self._log, self._network = log, network
+
+    def receive(self, message: Fetch) -> None:
+        """Send a shard the entries that it requests."""
+        entries = tuple(self._log.read(message.after, _AHEAD))
+        self._network.send(message.sender, Entries(message.after, entries, self._log.end))
 
 
 class Worker:
-    """One shard, from its snapshot on.
+    """One shard, from its oldest snapshot on.
 
-    Parameters
-    ----------
-    number, epoch
-        Which shard, and which of the processes that were ever started for it.
-    snapshots
-        Of this shard; there is at least one.
-    every
-        Batches between two snapshots.
-    moved
-        Called with a sequence and what it did to own nodes; None: it moved slots.
-
-    Attributes
-    ----------
-    position
-        The last entry that own edges reflect; of a whole shard, also all vectors.
-    whole
-        Whether vectors can be read: rows of mirrors and order 2 are there.
-    changes, first_rows
-        How many were told to others.
+    It takes a snapshot `every` so many entries, and calls `moved` with the sequence of each entry and what it
+    did to own nodes (None: it moved slots). `position` is the last entry that own edges reflect; once the
+    shard is `ready`, which means that rows of mirrors and order 2 are there, vectors reflect it, too.
+    `changes` and `first_rows` count what was sent to others.
     """
 
     def __init__(
@@ -71,59 +67,59 @@ class Worker:
         snapshots: SnapshotStore,
         network: Network,
         every: int = 1_000,
-        moved: Callable[[int, Spread | None], None] | None = None,
+        moved: Callable[[int, Applied | None], None] | None = None,
     ) -> None:
         self.number, self.epoch = number, epoch
         self._snapshots, self._network, self._every, self._moved = snapshots, network, every, moved
-        # The oldest: others may still ask for what was told of the batches behind it.
+        # The oldest: others may still request updates of the batches after it.
         snapshot = snapshots.load(snapshots.sequences()[0])
         self.shard = Shard(model, number, snapshot.slots, snapshot.shards)
         if snapshot.image is not None:
             self.shard.load(snapshot.image)
-        self.position = self._settled = snapshot.sequence
-        self.whole = False
+        self.position = self._planned = snapshot.sequence
+        self.ready = False
         self.changes = self.first_rows = 0
         self._log: dict[int, Entry] = {}
-        self._end = self._fetched = -1  # of the log, as far as is known; where entries were asked for
+        self._end = self._fetched = -1  # the last known entry of the log; after which entries were requested
         self._target: int | None = None  # where the replay ends
-        self._sent: dict[int, dict[int, Forward]] = {}
-        self._received: dict[int, dict[int, Forward]] = {}
-        self._done: dict[int, int] = {}  # of others, as far as is known
+        self._sent: dict[int, dict[int, MirrorUpdate]] = {}
+        self._received: dict[int, dict[int, MirrorUpdate]] = {}
+        self._done: dict[int, int] = {}  # the last batch that each other shard is known to have applied
         self._left: tuple[int, int] | None = None  # the last entry with fewer shards, and how many there were
-        self._rows: dict[int, Forward] = {}  # answers to the last hello
-        self._said_hello: int | None = None
-        self._asked: dict[int, Hello] = {}  # hellos that wait for this shard to come so far
+        self._rows: dict[int, MirrorUpdate] = {}  # replies to the last request of rows
+        self._requested: int | None = None  # the batch of that request
+        self._requests: dict[int, RowsRequest] = {}  # of others, until this shard applied their batch
 
-    # ---- what comes in ---------------------------------------------------------------------------------
+    # ---- messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Message) -> None:
-        """Take a message, and do whatever can be done now."""
+        """Take a message, and apply every entry whose updates have all arrived."""
         self.take(message)
         self.advance()
 
     def take(self, message: Message) -> None:
-        """Take a message, and leave what can be done to `step`."""
+        """Take a message, without applying anything: see `step`."""
         if isinstance(message, Entries):
             self._take_entries(message)
-        elif isinstance(message, Told):
+        elif isinstance(message, BatchUpdate):
             self._note(message.sender, message.done)
             if message.batch > self.position:
-                self._received.setdefault(message.batch, {})[message.sender] = message.forward
-        elif isinstance(message, Status):
+                self._received.setdefault(message.batch, {})[message.sender] = message.update
+        elif isinstance(message, Progress):
             self._note(message.sender, message.done)
-        elif isinstance(message, Ask):
-            self._tell_again(message)
-        elif isinstance(message, Hello):
-            self._asked[message.sender] = message
-        elif isinstance(message, Ahead):
+        elif isinstance(message, Resend):
+            self._send_again(message)
+        elif isinstance(message, RowsRequest):
+            self._requests[message.sender] = message
+        elif isinstance(message, PastRequest):
             if self._is_for_me(message):
                 self._target = max(self._target or 0, message.position)
         elif isinstance(message, MirrorRows) and self._is_for_me(message):
             self._rows[message.sender] = message.rows
 
-    def _is_for_me(self, answer: Ahead | MirrorRows) -> bool:
-        """Say whether an answer is to the last hello of this process."""
-        return not self.whole and (answer.epoch, answer.at) == (self.epoch, self._said_hello)
+    def _is_for_me(self, reply: PastRequest | MirrorRows) -> bool:
+        """Return whether a reply is to the last request of this process."""
+        return not self.ready and (reply.epoch, reply.at) == (self.epoch, self._requested)
 
     def _take_entries(self, message: Entries) -> None:
         if self._target is None:
@@ -137,38 +133,39 @@ class Worker:
         self._done[sender] = max(self._done.get(sender, -1), done)
         self._forget()
 
-    def _tell_again(self, message: Ask) -> None:
-        # Only one that has a successor asks for what is kept no longer, and nobody waits for that one.
-        told = self._sent.get(message.batch)
-        if told is not None and message.sender in told:
-            self._tell(message.sender, message.batch, told[message.sender])
+    def _send_again(self, message: Resend) -> None:
+        # Only a process that was replaced requests an update that is not kept any more, and none waits for
+        # it.
+        updates = self._sent.get(message.batch)
+        if updates is not None and message.sender in updates:
+            self._send(message.sender, message.batch, updates[message.sender])
 
     def tick(self) -> None:
-        """Ask again for what is missing, and do whatever can be done now."""
-        self.ask_again()
+        """Request again what is missing, and apply what can be applied."""
+        self.request_again()
         self.advance()
 
-    def ask_again(self) -> None:
-        """Ask again for what is missing; to be called some times a second."""
+    def request_again(self) -> None:
+        """Request again what is missing; to be called some times a second."""
         for other in self.others:
-            self._network.send(other, Status(self.number, self._own_done))
+            self._network.send(other, Progress(self.number, self._own_done))
         if self._target is None or self.position + 1 not in self._log:
             self._network.send(SEQUENCER, Fetch(self.number, self.position))
-        if self.whole and self._settled > self.position:
-            here = self._received.get(self._settled, {})
+        if self.ready and self._planned > self.position:
+            here = self._received.get(self._planned, {})
             for other in self.others:
                 if other not in here:
-                    self._network.send(other, Ask(self.number, self._settled))
-        if self._said_hello is not None and not self.whole:
-            self._say_hello()
+                    self._network.send(other, Resend(self.number, self._planned))
+        if self._requested is not None and not self.ready:
+            self._request_rows()
 
     def _fetch(self) -> None:
-        """Ask for the next entries, once: `ask_again` does it after that."""
+        """Request the next entries, once: `request_again` does it after that."""
         if self._fetched != self.position:
             self._fetched = self.position
             self._network.send(SEQUENCER, Fetch(self.number, self.position))
 
-    # ---- going on --------------------------------------------------------------------------------------
+    # ---- entries ---------------------------------------------------------------------------------------
 
     @property
     def others(self) -> list[int]:
@@ -177,7 +174,7 @@ class Worker:
 
     @property
     def _own_done(self) -> int:
-        return self.position if self.whole else -1
+        return self.position if self.ready else -1
 
     @property
     def kept(self) -> int:
@@ -186,74 +183,72 @@ class Worker:
 
     @property
     def retired(self) -> bool:
-        """Whether there are fewer shards now, and this one is not among them."""
+        """Whether this shard is not among the shards any more, since there are fewer."""
         return self.number >= self.shard.shards
 
     def advance(self) -> None:
-        """Do whatever can be done with what is here."""
+        """Apply every entry whose updates have all arrived."""
         while self.step():
             pass
 
     def step(self) -> bool:
-        """Do the next of what can be done, a batch at most; say whether there was anything."""
-        self._answer_hellos()  # also if retired: who is behind has to know that it must replay on
+        """Apply the next entry, or recover by one; return whether there was anything to do."""
+        self._answer_requests()  # also if retired: a shard that is behind must learn that it has to replay on
         if self.retired:
             return False
-        return self._spread_next() if self.whole else self._recover()
+        return self._apply_next() if self.ready else self._recover()
 
-    def _answer_hellos(self) -> None:
-        for sender, hello in list(self._asked.items()):
-            if hello.at > self.position:
+    def _answer_requests(self) -> None:
+        for sender, request in list(self._requests.items()):
+            if request.at > self.position:
                 continue
-            del self._asked[sender]
-            about = self.number, hello.epoch, hello.at
-            if hello.at < self.position:
-                self._network.send(sender, Ahead(*about, self.position))
+            del self._requests[sender]
+            about = self.number, request.epoch, request.at
+            if request.at < self.position:
+                self._network.send(sender, PastRequest(*about, self.position))
             else:
-                self._network.send(sender, MirrorRows(*about, self.shard.rows_for(hello.mirrors)))
+                self._network.send(sender, MirrorRows(*about, self.shard.rows_for(request.mirrors)))
 
-    def _settle(self, sequence: int, entry: Entry) -> None:
-        """See what an entry means, and keep what others have to be told of it."""
+    def _plan(self, sequence: int, entry: Entry) -> None:
+        """Plan an entry, and keep the updates for other shards."""
         if isinstance(entry, Events):
-            self._sent[sequence] = self.shard.settle(entry.batch, entry.now)
+            self._sent[sequence] = self.shard.plan(entry.batch, entry.now)
         elif isinstance(entry, Remove):
-            self._sent[sequence] = self.shard.settle_removal(entry.ids)
+            self._sent[sequence] = self.shard.plan_removal(entry.ids)
         else:
             owners = entry.owners(self.shard.slots, self.shard.shards)
             if owners[1] < self.shard.shards:
                 self._left = sequence, self.shard.shards
-            self._sent[sequence], leaving = self.shard.settle_move(*owners)
+            self._sent[sequence], leaving = self.shard.plan_move(*owners)
             for other, image in leaving.items():
                 self._snapshots.hand_over(sequence, other, image)
-        self._settled = sequence
+        self._planned = sequence
 
-    def _spread_next(self) -> bool:
-        """Take the next entry; say whether it is done."""
+    def _apply_next(self) -> bool:
+        """Plan the next entry, and apply it if all updates are here; return whether it was applied."""
         following = self.position + 1
         entry = self._log.get(following)
         if entry is None:
             if following <= self._end:
                 self._fetch()
             return False
-        if self._settled < following:
-            self._settle(following, entry)
+        if self._planned < following:
+            self._plan(following, entry)
             for other in self.others:
-                self._tell(other, following, self._sent[following][other])
-        told = self._received.get(following, {})
-        if any(other not in told for other in self.others):
+                self._send(other, following, self._sent[following][other])
+        received = self._received.get(following, {})
+        if any(other not in received for other in self.others):
             return False
-        here = {other: told[other] for other in self.others}
+        updates, applied = {other: received[other] for other in self.others}, None
         if isinstance(entry, Events | Remove):
-            spread = self.shard.spread(here)
-            if self._moved is not None:
-                self._moved(following, spread)
+            applied = self.shard.apply(updates)
         else:
             arriving = self._arriving(following, entry)
             if arriving is None:
                 return False
-            self.shard.spread_move(here, arriving)
-            if self._moved is not None:
-                self._moved(following, None)
+            self.shard.apply_move(updates, arriving)
+        if self._moved is not None:
+            self._moved(following, applied)
         self._step_to(following)
         if isinstance(entry, Move | Resize):
             self._save()
@@ -265,7 +260,7 @@ class Worker:
         return True
 
     def _arriving(self, sequence: int, entry: Move | Resize) -> list[GraphImage] | None:
-        """Return the edges of nodes that an entry brings; None: not all shards have handed over yet."""
+        """Return the edges of nodes that an entry brings; None: some shard did not hand over yet."""
         slots, shards = self.shard.slots, self.shard.shards
         gained = entry.owners(slots, shards)[0].owner == self.number
         senders = set(slots.owner[gained].tolist()) - {self.number}
@@ -273,10 +268,10 @@ class Worker:
         here = [image for image in images if image is not None]
         return here if len(here) == len(images) else None
 
-    def _tell(self, other: int, sequence: int, forward: Forward) -> None:
-        self.changes += len(forward.change)
-        self.first_rows += len(forward.degree)
-        self._network.send(other, Told(self.number, sequence, forward, self._own_done))
+    def _send(self, other: int, sequence: int, update: MirrorUpdate) -> None:
+        self.changes += len(update.change)
+        self.first_rows += len(update.degree)
+        self._network.send(other, BatchUpdate(self.number, sequence, update, self._own_done))
 
     def _step_to(self, sequence: int) -> None:
         self.position = sequence
@@ -287,20 +282,20 @@ class Worker:
     # ---- recovery --------------------------------------------------------------------------------------
 
     def _recover(self) -> bool:
-        """Replay the log up to its end, then ask for the rows of mirrors; say whether there is more to do."""
+        """Replay the log up to its end, then request rows of mirrors; return whether there is more to do."""
         if self._target is None:
             return False
         if self.position < self._target:
             return self._replay_next()
-        if self._said_hello != self.position:
-            self._said_hello, self._rows = self.position, {}
-            self._say_hello()
+        if self._requested != self.position:
+            self._requested, self._rows = self.position, {}
+            self._request_rows()
         if any(other not in self._rows for other in self.others):
             return False
         for rows in self._rows.values():
             self.shard.take_rows(rows)
         self.shard.rebuild()
-        self.whole, self._rows = True, {}
+        self.ready, self._rows = True, {}
         return True
 
     def _replay_next(self) -> bool:
@@ -310,39 +305,41 @@ class Worker:
             self._fetch()
             return False
         if isinstance(entry, Events | Remove):
-            self._settle(following, entry)
+            self._plan(following, entry)
             self.shard.replay()
         else:
-            if self._settled < following:
-                self._settle(following, entry)  # first: others may wait for it, too
+            if self._planned < following:
+                self._plan(following, entry)  # first: others may wait for it, too
             arriving = self._arriving(following, entry)
             if arriving is None:
                 return False
-            self.shard.spread_move(None, arriving)
+            self.shard.apply_move(None, arriving)
         self._step_to(following)
         return True
 
-    def _say_hello(self) -> None:
+    def _request_rows(self) -> None:
         for other, mirrors in self.shard.mirrors().items():
             if other not in self._rows:
-                self._network.send(other, Hello(self.number, self.epoch, self.position, mirrors))
+                self._network.send(other, RowsRequest(self.number, self.epoch, self.position, mirrors))
 
-    # ---- what is kept ----------------------------------------------------------------------------------
+    # ---- snapshots -------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         shard = self.shard
-        self._snapshots.save(Snapshot(self.position, shard.slots, shard.shards, shard.image()))
+        self._snapshots.save(ShardSnapshot(self.position, shard.slots, shard.shards, shard.image()))
         self._forget()
 
     def _done_by(self, others: Iterable[int]) -> int:
         return min([self.position, *(self._done.get(other, -1) for other in others)])
 
     def _forget(self) -> None:
-        """Forget what nobody can need any more: what was told, and snapshots."""
+        """Drop updates and snapshots that no other shard can need any more."""
         done = self._done_by(self.others)
         if self._left is not None:
             sequence, shards = self._left
-            if done < sequence:  # whoever is not so far may wait for one that goes, and that one for me
+            if (
+                done < sequence
+            ):  # a shard before that entry may wait for one that goes, and that one for this one
                 done = self._done_by(other for other in range(shards) if other != self.number)
             else:
                 self._left = None

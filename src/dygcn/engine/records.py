@@ -43,6 +43,7 @@ UInt64: TypeAlias = NDArray[np.uint64]
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
 Float: TypeAlias = NDArray[np.floating[Any]]
+Times: TypeAlias = NDArray[np.float64 | np.int64]
 Bool: TypeAlias = NDArray[np.bool_]
 Stored: TypeAlias = NDArray[np.signedinteger[Any]]
 """Rows of sums or messages, in the narrowest integer type that holds their values."""
@@ -90,10 +91,6 @@ class RelationColumn:
         return len(self.codes)
 
 
-LATER = {"later": True}
-"""Of a field that some records do not have: where it is None, nothing is written of it."""
-
-
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class EventBatch:
     """Edge events in arrival order, with valid ids, positive weights and finite times."""
@@ -102,8 +99,8 @@ class EventBatch:
     dst: IdColumn  # (n,)
     op: Int8  # (n,) +1 add or replace, -1 remove
     weight: Float64 | None = None  # (n,) None: 1 everywhere
-    t: Float64 | Int64 | None = None  # (n,) None: events without times
-    relation: RelationColumn | None = field(default=None, metadata=LATER)  # (n,) None: without relations
+    t: Times | None = None  # (n,) None: events without times
+    relation: RelationColumn | None = None  # (n,) None: without relations
 
     def __len__(self) -> int:
         return len(self.op)

@@ -114,7 +114,7 @@ NAMES = {
     "train": _NO_CLASS,
     "embed": _NO_CLASS,
     "fit_transform": "dygcn.fit(events).vectors() returns all vectors; dygcn.sklearn.NodeEmbedder transforms",
-    "cluster": "import dygcn.cluster, and dygcn.cluster.start(folder, 4) divides a graph among four shards",
+    "cluster": "import dygcn.cluster, and dygcn.cluster.launch(folder, 4) divides a graph among four shards",
     "read_csv": _READS,
     "read_parquet": _READS,
     "from_pandas": "dygcn.fit(df, src=..., dst=...) takes a frame",

@@ -26,7 +26,7 @@ _FAINTEST = 1e-4  # of the longest distance, which has the last colour
 def busiest(state: State, most: int = MOST) -> Nodes:
     """Return up to so many nodes: those with the most edges, of equal ones those with the first ids."""
     nodes = state.graph.nodes()
-    return nodes[np.sort(np.argsort(-state.graph.pull.count[nodes], kind="stable")[:most])]
+    return nodes[np.sort(np.argsort(-state.graph.pull.degrees(nodes), kind="stable")[:most])]
 
 
 def plot_map(
@@ -37,7 +37,7 @@ def plot_map(
     The title calls them the busiest nodes unless they were asked for by id.
     """
     place, label = neighbour_map(vectors), communities(vectors, count)
-    degree = state.graph.pull.count[nodes]
+    degree = state.graph.pull.degrees(nodes)
     ax = new_axes(ax)
     _draw_edges(state, nodes, place, ax)
     size = 4 + 40 * np.sqrt(degree / max(int(degree.max(initial=1)), 1))

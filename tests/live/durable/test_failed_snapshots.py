@@ -253,7 +253,7 @@ def test_a_real_disk_without_room_for_snapshots(tmp_path):
 def check_shards_go_on(folder, monkeypatch):
     begin(folder).close()
     twin, whole = dygcn.start(small_model()), store.replace_own
-    live = cluster.start(folder, 2, on="here", batches=2)
+    live = cluster.launch(folder, 2, on="here", batches=2)
 
     def full(path, beside, *parts):
         if path.suffix == ".snapshot":
@@ -271,7 +271,7 @@ def check_shards_go_on(folder, monkeypatch):
         one.update(add=[(8, 9)])
     assert sorted(folder.rglob("*.snapshot")) != kept
     live._let_go()
-    with cluster.start(folder, on="here") as again:
+    with cluster.launch(folder, on="here") as again:
         assert again.digest() == twin.digest()
 
 

@@ -45,7 +45,7 @@ def test_a_log_that_is_gone_with_all_that_names_it_is_missed(tmp_path, how):
         dygcn.open,
         lambda path: dygcn.open(path, as_of="now"),
         lambda path: dygcn.restore(path, tmp_path / "y"),
-        lambda path: cluster.start(path, 2, on="here"),
+        lambda path: cluster.launch(path, 2, on="here"),
         dygcn.open,
     ):
         with pytest.raises(DamagedLog, match=r"missing or empty.* restore a copy"):
@@ -61,11 +61,11 @@ def test_a_log_that_is_gone_with_all_that_names_it_is_missed(tmp_path, how):
 
 def test_a_log_that_shards_had_is_missed(tmp_path):
     begin(tmp_path / "x").close()
-    cluster.start(tmp_path / "x", 2, on="here")._let_go()
+    cluster.launch(tmp_path / "x", 2, on="here")._let_go()
     for path in (tmp_path / "x").glob("log.*"):
         path.unlink()
     with pytest.raises(DamagedLog, match="missing or empty"):
-        cluster.start(tmp_path / "x", on="here")
+        cluster.launch(tmp_path / "x", on="here")
 
 
 def test_a_folder_from_before_there_were_marks_is_opened_and_marked(folder):

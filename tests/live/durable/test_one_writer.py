@@ -109,7 +109,7 @@ def test_the_end_in_a_forked_process_is_none(live, end):
 
 def test_shards_are_not_ended_by_a_forked_process(tmp_path):
     begin(tmp_path / "x").close()
-    with cluster.start(tmp_path / "x", 2, on="here") as live:
+    with cluster.launch(tmp_path / "x", 2, on="here") as live:
         live.update(add=[(1, 2)])
         ended = []
         live.front.asking.processes.close, close = lambda: ended.append(1), live.front.asking.processes.close
@@ -205,7 +205,7 @@ def check_second_writer_stays_out(live):
         dygcn.open(live.folder)._let_go()
     live.update(add=[(2, 3)])
     with pytest.raises(FolderInUse):
-        cluster.start(live.folder, 2, on="here")._let_go()
+        cluster.launch(live.folder, 2, on="here")._let_go()
 
 
 def test_a_lock_file_that_is_removed_lets_nobody_in(live):

@@ -60,7 +60,7 @@ def life_on_shards(folder):
     """Do everything that shards write."""
     begin(folder).close()
     seen = {}
-    with cluster.start(folder, 2, on="here", batches=1) as shards:
+    with cluster.launch(folder, 2, on="here", batches=1) as shards:
         shards.update(add=[(1, 9)])
         shards.resize(3)
         Epochs(folder / "epoch").next()

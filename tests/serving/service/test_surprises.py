@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import dygcn
 from dygcn.client import Client
-from dygcn.cluster import start as start_shards
+from dygcn.cluster import launch as start_shards
 from dygcn.engine.events import id_column
 from dygcn.engine.models import Surprises
 from dygcn.errors import FeatureError, OptionError

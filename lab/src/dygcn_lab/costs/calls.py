@@ -101,7 +101,7 @@ def measure_ways(verbose: bool = False) -> Iterator[tuple[str, Way]]:
 
 def _open_shards(folder: str) -> Any:
     """Open a folder on two shards in this process; older versions call it start."""
-    opened = getattr(cluster, "open", None) or cluster.start
+    opened = getattr(cluster, "open", None) or cluster.launch
     return opened(folder, shards=2, on="here")
 
 

@@ -20,8 +20,8 @@ from pyarrow import flight
 
 from dygcn.cluster.certificates import NAME, made_in
 from dygcn.cluster.local_shards import divide
-from dygcn.cluster.protocol import Events
-from dygcn.cluster.questions import BatchOutcome
+from dygcn.cluster.messages import Events
+from dygcn.cluster.queries import OutcomeReply
 from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.events import id_column, read_events, rows_of, sort_by_time
 from dygcn.live import fit
@@ -92,8 +92,8 @@ def moved() -> dict[str, float]:
     front = divide(fit([(0, 1), (1, 2)], dim=8, progress=False)._state, 1)
     ids, orders = id_column(np.arange(_MOVED)), np.ones(_MOVED, np.int8)
     none = id_column(np.empty(0, np.int64))
-    body = pack(BatchOutcome(1, True, ids, orders, 0, none, 0, 0, 0, 0))
-    front.asking.processes, front._numbers = _Moved(body), _Moved(body)  # type: ignore[assignment]
+    body = pack(OutcomeReply(1, True, ids, orders, 0, none, 0))
+    front.queries.processes, front._numbers = _Moved(body), _Moved(body)  # type: ignore[assignment]
     entry, took = Events(read_events([]), None), []
     for _ in range(_ROUNDS):  # in the first one ids are new, which the median leaves out
         began = time.thread_time()
@@ -108,8 +108,8 @@ class _Moved:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    def ask(self, questions: dict[int, Any]) -> dict[int, Any]:
-        return {number: unpack(self._body) for number in questions}
+    def query(self, queries: dict[int, Any]) -> dict[int, Any]:
+        return {number: unpack(self._body) for number in queries}
 
     def commit(self, entry: object) -> int:
         return 1

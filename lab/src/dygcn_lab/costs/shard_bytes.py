@@ -36,7 +36,9 @@ def bytes_of(shard: Shard) -> dict[str, int]:
         "order 1": rule.sums[0].nbytes,
         "order 2": rule.sums[1].nbytes,
         "heavy": rule._heavy.nbytes,
-        "holders": shard.holders.nbytes,
+        "holders": sum(
+            one.nbytes for one in (shard.subscribers._row, shard.subscribers._counts, shard.subscribers._free)
+        ),
     }
 
 

@@ -37,7 +37,7 @@ from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from dygcn.cluster.messages import Forward
+    from dygcn.cluster.messages import MirrorUpdate
     from dygcn.engine.records import EventBatch
 
 WIDTH = 64
@@ -82,7 +82,7 @@ class Counts:
     mirrored: int = 0  # pairs of a node that a batch changes and a shard that mirrors it before and after
     rows: list[int] = field(default_factory=list)  # of sums that were added to, by shard
 
-    def count(self, told: Forward) -> None:
+    def count(self, told: MirrorUpdate) -> None:
         """Count a message."""
         if len(told):
             self.messages += 1
@@ -104,14 +104,14 @@ class Shards:
 
     def apply(self, batch: EventBatch, counted: bool = True) -> None:
         """Apply a batch, and count."""
-        told = [shard.settle(batch) for shard in self.all]
+        told = [shard.plan(batch) for shard in self.all]
         if counted:
             for shard in self.all:
-                nodes, after = shard.holders_after
-                self.counts.mirrored += int(((shard.holders.of(nodes) > 0) & (after > 0)).sum())
+                nodes, after = shard.subscribers_after
+                self.counts.mirrored += int(((shard.subscribers.counts(nodes) > 0) & (after > 0)).sum())
         for shard in self.all:
             here = {other: one[shard.number] for other, one in enumerate(told) if other != shard.number}
-            rows = shard.spread(here).moved.rows
+            rows = shard.apply(here).moved.rows
             self.counts.rows[shard.number] += rows if counted else 0
         if counted:
             for one in told:
@@ -248,8 +248,8 @@ def measure_ratio(sizes: Sequence[int] = (1_000, 10_000), repeats: int = 3) -> d
 
 
 def _alone(shard: Shard, batch: EventBatch) -> None:
-    shard.settle(batch)
-    shard.spread({})
+    shard.plan(batch)
+    shard.apply({})
 
 
 def table(name: str, result: dict[str, Any]) -> str:

@@ -149,8 +149,8 @@ def _take(shard: Shard, plan: Plan) -> None:
 
 
 def _apply(shard: Shard, batch: EventBatch, pipe: Connection) -> None:
-    pipe.send({other: pack(told) for other, told in shard.settle(batch).items()})
-    shard.spread({other: unpack(body) for other, body in pipe.recv().items()})
+    pipe.send({other: pack(told) for other, told in shard.plan(batch).items()})
+    shard.apply({other: unpack(body) for other, body in pipe.recv().items()})
 
 
 def _file(plan: Plan, kind: str, sender: int, to: int) -> Path:

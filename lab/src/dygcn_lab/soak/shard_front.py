@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster import start
+from dygcn.cluster import launch
 from dygcn.cluster.certificates import made_in
 from dygcn.cluster.folder import read_cluster_file, snapshots_of
-from dygcn.cluster.members import Replaced
-from dygcn.cluster.ray_actor import ShardActor
+from dygcn.cluster.messages import Replaced
+from dygcn.cluster.ray_shards import ShardActor
 from dygcn.engine.events import id_column
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn_lab.soak.shard_script import STREAM, ShardScript
@@ -61,21 +61,21 @@ class Front:
     def __init__(self, live: ClusterEmbedding, script: ShardScript, rate: float, sure: bool) -> None:
         self.live, self._script, self._rate, self._sure = live, script, rate, sure
         self.ending = threading.Event()
-        processes: Any = live.front.asking.processes
+        processes: Any = live.front.queries.processes
         self._processes: ProcessFront = processes
         self._count_replaced()
 
     def _count_replaced(self) -> None:
         registry = self._processes.registry
-        answer = registry.answer
+        reply = registry.reply
 
         def counted(question: Any) -> Any:
-            answered = answer(question)
+            answered = reply(question)
             if isinstance(answered, Replaced):
                 say("replaced", asked=type(question).__name__, pid=getattr(question, "pid", 0))
             return answered
 
-        registry.answer = counted  # type: ignore[method-assign]
+        registry.reply = counted  # type: ignore[method-assign]
 
     def send(self) -> None:
         """Send what is due, until the end."""
@@ -100,7 +100,7 @@ class Front:
     def read(self, shard: int) -> None:
         """Read vectors of one shard, until the end."""
         ids = np.arange(min(self._script.nodes, 4 * _KNOWN))
-        own = ids[self.live.front.asking.slots.owners(id_column(ids)) == shard].tolist()
+        own = ids[self.live.front.queries.slots.owners(id_column(ids)) == shard].tolist()
         random = np.random.default_rng(shard)
         while not self.ending.wait(_PAUSE):
             self.live._read_straight(own[int(random.integers(len(own)))])
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.twin is not None:
         be_twin(asked.folder, asked.twin, asked.every)
     script = ShardScript(asked.seed, asked.edges, asked.size)
-    live = start(asked.folder, asked.shards, keep_log=_KEEP_LOG, batches=asked.every)
+    live = launch(asked.folder, asked.shards, keep_log=_KEEP_LOG, batches=asked.every)
     with live:
         Front(live, script, asked.rate, not asked.unsure).run()
 

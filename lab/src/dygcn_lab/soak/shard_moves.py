@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.cluster import ClusterEmbedding
-    from dygcn.cluster.protocol import Entry
+    from dygcn.cluster.messages import Entry
 
 STEPS = 4, 8, 4, 2
 _SIZE = 100  # events in a batch
@@ -97,7 +97,7 @@ def measure(edges: int, rate: float, on: Any, work: Path) -> dict[str, Any]:
     one._apply(graph_events(f"power-law-{nodes}-{edges}"), None)
     for name in ("graph", "one"):
         one.save(work / name)
-    live = cluster.start(work / "graph", 2, on=on)
+    live = cluster.launch(work / "graph", 2, on=on)
     moves = Moves(live, nodes, rate)
     found = moves.run()
     digest = live.digest()

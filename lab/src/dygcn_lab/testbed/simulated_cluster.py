@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster.local_shards import MemoryStore
-from dygcn.cluster.protocol import (
+from dygcn.cluster.messages import (
     SEQUENCER,
+    BatchUpdate,
     Entry,
     Events,
     Fetch,
@@ -25,8 +26,7 @@ from dygcn.cluster.protocol import (
     Move,
     Remove,
     Resize,
-    Snapshot,
-    Told,
+    ShardSnapshot,
 )
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.wire import pack, unpack
@@ -93,7 +93,7 @@ class SimulatedCluster:
         self._owners = [self.slots]  # of every sequence
         self.disks: list[MemoryStore] = []
         for number in range(w.shards):
-            self._add_disk(number, Snapshot(0, self.slots, w.shards, None))
+            self._add_disk(number, ShardSnapshot(0, self.slots, w.shards, None))
         self.machines: dict[int, Machine] = {}
         self._stale: list[Machine] = []
         self._epochs = [0] * w.shards
@@ -108,7 +108,7 @@ class SimulatedCluster:
         for number in range(w.shards):
             self._start(number)
 
-    def _add_disk(self, number: int, snapshot: Snapshot) -> None:
+    def _add_disk(self, number: int, snapshot: ShardSnapshot) -> None:
         self.disks[number : number + 1] = [MemoryStore(number, self.disks, {snapshot.sequence: snapshot})]
 
     # ---- time ------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class SimulatedCluster:
     def _is_done(self) -> bool:
         return all(
             number in self.machines
-            and self.machines[number].worker.whole
+            and self.machines[number].worker.ready
             and self.machines[number].worker.position == self.log.end
             for number in range(self.shards)
         )
@@ -170,10 +170,12 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
-        if not (isinstance(message, Told) and len(message.forward)) and not isinstance(message, MirrorRows):
+        if not (isinstance(message, BatchUpdate) and len(message.update)) and not isinstance(
+            message, MirrorRows
+        ):
             return message
         body = pack(message)
-        if isinstance(message, Told):
+        if isinstance(message, BatchUpdate):
             self.bytes += len(body)
         received: Message = unpack(body)
         return received
@@ -328,7 +330,7 @@ class SimulatedCluster:
     def _grow(self, shards: int) -> Resize:
         sequence = self.log.end + 1
         for number in range(self.shards, shards):
-            self._add_disk(number, Snapshot(sequence, self.slots, shards, None))
+            self._add_disk(number, ShardSnapshot(sequence, self.slots, shards, None))
             self._epochs += [0] * (number == len(self._epochs))
             self.later(0.0, partial(self._start_if_missing, number))
         self.shards = shards
@@ -349,7 +351,7 @@ class SimulatedCluster:
         """End a process that owns nothing any more, when all others are past the entry that says so."""
         others = [self.machines.get(other) for other in range(self.shards)]
         past = [one is not None and one.worker.position >= self._leaving[number] for one in others]
-        if all(past) and all(one is not None and one.worker.whole for one in others):
+        if all(past) and all(one is not None and one.worker.ready for one in others):
             del self._leaving[number]
             self.machines.pop(number, None)
         else:
@@ -376,7 +378,7 @@ class SimulatedCluster:
         if self.healthy:
             return
         living = [
-            machine for machine in self.machines.values() if not machine.paused and machine.worker.whole
+            machine for machine in self.machines.values() if not machine.paused and machine.worker.ready
         ]
         if living:
             self._check_reads(living[int(self.random.integers(len(living)))].worker)
@@ -397,7 +399,7 @@ class SimulatedCluster:
     def _compare(self) -> None:
         if not self._is_done():
             where = {
-                number: (machine.worker.position, machine.worker.whole)
+                number: (machine.worker.position, machine.worker.ready)
                 for number, machine in self.machines.items()
             }
             self.wrong.append(f"stuck: {where} of {self.log.end}")

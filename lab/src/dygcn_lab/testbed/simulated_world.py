@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.protocol import Entries, Entry, Events, Remove
-from dygcn.cluster.sequencer import Sequencer
+from dygcn.cluster.messages import Entries, Entry, Events, Remove
+from dygcn.cluster.worker import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
@@ -17,7 +17,7 @@ from dygcn.live.digest import digest_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.cluster.protocol import Network
+    from dygcn.cluster.messages import Network
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,11 @@ class Adjacency:
         """Return the stored weight of each arc, its last contact and its count; they must be kept."""
         return loops.contacts_of(self.arrays, _flat(nodes), _flat(other))
 
+    def degrees(self, nodes: Nodes) -> Int32:
+        """Return how many arcs each node has."""
+        found: Int32 = self.count[nodes]
+        return found
+
     def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
         return loops.list_arcs(self.arrays, _flat(nodes))

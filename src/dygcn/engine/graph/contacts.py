@@ -75,17 +75,17 @@ class Contacts:
         latest = float(batch.t.max()) if batch.t is not None and len(batch) else NEVER
         return max(latest, self.clock, self.clock if now is None else float(now))
 
-    def last(self, nodes: Nodes) -> Float64:
-        """Return the time of each node's last contact, minus infinity where there was none."""
-        return self.times[nodes]
+    def of(self, nodes: Nodes) -> tuple[Float64, Float32]:
+        """Return the time of each node's last contact (minus infinity: none), and its count as of then."""
+        return self.times[nodes], self.counts[nodes]
 
     def since(self, nodes: Nodes) -> Float64:
         """Return how long ago each node's last contact was, infinity where there was none."""
-        return self.time_since(self.times[nodes])
+        return self.time_since(self.of(nodes)[0])
 
     def activity(self, nodes: Nodes) -> Float64:
         """Return what the contacts of each node are worth now."""
-        return self.worth(self.times[nodes], self.counts[nodes])
+        return self.worth(*self.of(nodes))
 
     def time_since(self, last: Float64) -> Float64:
         """Return how long ago contacts were, infinity where no time is known."""

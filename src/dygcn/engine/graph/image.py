@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +12,11 @@ from dygcn.engine.graph.outcomes import LOOP
 from dygcn.engine.graph.pair_contacts import edge_contacts
 from dygcn.engine.graph.staging import StagedPairs
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.records import LATER
+from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
 from dygcn.errors import DamagedFolder
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class GraphImage:
     activity: Float32  # (n,) count of contacts as of the last; (0,)
     pair_t: Float64  # (e,) the same of pairs; (0,)
     pair_count: Float32  # (e,); (0,)
-    parts: Parts | None = field(default=None, metadata=LATER)  # of edges, by row; None: without relations
+    parts: Parts | None = None  # of edges, by row; None: without relations
 
     def arranged(self) -> GraphImage:
         """Return the same with the edges in order."""

@@ -162,7 +162,7 @@ class _Trial:
         old = nodes < graph.ids.high
         here = nodes[old]
         carried = np.zeros(len(nodes), np.int64)
-        carried[old] = graph.strength[here]
+        carried[old] = graph.carried(here)
         stored = np.zeros(len(a), np.int64)
         both = np.flatnonzero(old[a] & old[b])
         first, second = nodes[a[both]], nodes[b[both]]

@@ -248,6 +248,11 @@ class Graph:
             f"integer sums hold no more: scale the weights down and fit again{hubs}"
         )
 
+    def carried(self, nodes: Nodes) -> Int64:
+        """Return the sum of the weights that each node aggregates, in grid units."""
+        found: Int64 = self.strength[nodes]
+        return found
+
     def carried_at_most(self, nodes: Nodes) -> int:
         """Return a bound of what each of some nodes carries, in grid units: here, the greatest of them."""
         return int(self.strength[nodes].max(initial=0))

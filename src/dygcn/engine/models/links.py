@@ -171,8 +171,8 @@ def pair_pasts(graph: Graph, first: Nodes, second: Nodes, unit: float | None) ->
 def _carried(graph: Graph, nodes: Nodes) -> Float64:
     """Return what the edges of nodes weigh; of a directed graph, how many there are, in and out."""
     if graph.directed:
-        return (graph.pull.count[nodes] + graph.push.count[nodes]).astype(np.float64)
-    return graph.strength[nodes].astype(np.float64) * graph.grid
+        return (graph.pull.degrees(nodes) + graph.push.degrees(nodes)).astype(np.float64)
+    return graph.carried(nodes).astype(np.float64) * graph.grid
 
 
 def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:

@@ -133,7 +133,7 @@ def _rows_behind(state: State, nodes: Nodes) -> int:
     ring = nodes[nodes >= 0]
     total = ends = len(nodes)
     for order in range(2, orders + 1):
-        pushes = rule.pushes(graph, ring) if isinstance(rule, ExactRule) else graph.push.count[ring]
+        pushes = rule.pushes(graph, ring) if isinstance(rule, ExactRule) else graph.push.degrees(ring)
         arcs = int(np.sum(pushes, dtype=np.int64))
         total += arcs if order == 2 else min(arcs, len(graph)) + ends
         if order < orders and arcs > _LOOK:

@@ -227,10 +227,10 @@ class Questions:
 
     def _rows_of_paths(self, ids: list[Id]) -> int:
         """Return how many rows paths of two edges count for, which candidates are looked for by."""
-        kind, count = asking_kind(self._live._state), self._graph.pull.count
+        kind, degrees = asking_kind(self._live._state), self._graph.pull.degrees
         nodes = np.array([self._graph.find_one(one, kind) for one in ids], np.int32)
         linked = (linked_nodes(self._graph, node) for node in nodes[nodes >= 0].tolist())
-        return sum(int(count[near].sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
+        return sum(int(degrees(near).sum(dtype=np.int64)) for near in linked) // _PATHS_A_ROW
 
     def _try(self, wanted: requests.WhatIfRequest, batch: EventBatch | None) -> answers.WhatIfAnswer:
         """Try a change and answer questions; in the writing thread, so that nobody else writes meanwhile."""
@@ -277,8 +277,8 @@ class Questions:
         return here, [one for one, there in zip(ids, known, strict=True) if not there]
 
     def _degree(self, node: int) -> int:
-        graph = self._graph
-        return int(graph.pull.count[node]) + (int(graph.push.count[node]) if graph.directed else 0)
+        graph, one = self._graph, np.array([node], np.int32)
+        return int(graph.pull.degrees(one)[0]) + (int(graph.push.degrees(one)[0]) if graph.directed else 0)
 
     def _check(self, rows: int, instead: str) -> None:
         if rows > self._most:

@@ -155,7 +155,7 @@ def check_undivided(folder: Path) -> None:
     if os.path.exists(folder / CLUSTER_FILE):  # also where the name is too long to be one
         raise FolderError(
             f"the graph of {folder} is divided among shards, which one process cannot open; "
-            "dygcn.cluster.start(folder) does, and its save(path) writes a copy for one process"
+            "dygcn.cluster.launch(folder) does, and its save(path) writes a copy for one process"
         )
 
 

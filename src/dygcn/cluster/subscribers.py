@@ -1,4 +1,4 @@
-"""Who mirrors own nodes: how many nodes of each other shard aggregate them."""
+"""Which shards mirror own nodes: how many nodes of each other shard aggregate each."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ from dygcn.engine.graph.ids import grown
 if TYPE_CHECKING:
     from dygcn.engine.records import Int32, Nodes
 
-NONE = -1
+_NONE = -1
 
 
-class Holders:
-    """Counts by node and shard. Only nodes that some shard mirrors have a row; mirrors themselves have none.
-
-    Examples
-    --------
-    >>> holders = Holders(shards=2)
-    >>> holders.put(np.array([5, 7], np.int32), np.array([[0, 3], [0, 0]], np.int32))
-    >>> holders.of(np.array([7, 5], np.int32)).tolist(), len(holders)
-    ([[0, 0], [0, 3]], 1)
-    """
+class Subscribers:
+    """Counts by node and shard. Only own nodes that some shard mirrors have a row."""
 
     def __init__(self, shards: int) -> None:
         self._row: Int32 = np.empty(0, np.int32)
@@ -34,37 +26,32 @@ class Holders:
     def __len__(self) -> int:
         return self._used - len(self._free)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._row.nbytes + self._counts.nbytes + self._free.nbytes
-
-    def of(self, nodes: Nodes) -> Int32:
+    def counts(self, nodes: Nodes) -> Int32:
         """Return the counts of nodes, (n, shards)."""
         self._reserve(nodes)
         row = self._row[nodes]
         found: Int32 = np.zeros((len(nodes), self._counts.shape[1]), np.int32)
-        known = row != NONE
+        known = row != _NONE
         found[known] = self._counts[row[known]]
         return found
 
     def put(self, nodes: Nodes, counts: Int32) -> None:
         """Replace the counts of nodes, each named once."""
         self._reserve(nodes)
-        held, known = counts.any(axis=1), self._row[nodes] != NONE
-        gone = nodes[known & ~held]
+        mirrored, known = counts.any(axis=1), self._row[nodes] != _NONE
+        gone = nodes[known & ~mirrored]
         self._free = np.concatenate((self._free, self._row[gone]))
-        self._row[gone] = NONE
-        self._give(nodes[held & ~known])
-        self._counts[self._row[nodes[held]]] = counts[held]
+        self._row[gone] = _NONE
+        self._give(nodes[mirrored & ~known])
+        self._counts[self._row[nodes[mirrored]]] = counts[mirrored]
 
     def _reserve(self, nodes: Nodes) -> None:
         known = len(self._row)
         self._row = grown(self._row, int(nodes.max(initial=-1)) + 1)
-        self._row[known:] = NONE
+        self._row[known:] = _NONE
 
     def _give(self, nodes: Nodes) -> None:
-        """Give rows to nodes, first those that nobody has any more."""
+        """Give rows to nodes, free ones first."""
         again = min(len(nodes), len(self._free))
         fresh = np.arange(self._used, self._used + len(nodes) - again, dtype=np.int32)
         self._row[nodes] = np.concatenate((self._free[len(self._free) - again :], fresh))

@@ -1,28 +1,28 @@
-"""Counts of holders, against a dict: rows come and go, and are used again."""
+"""Counts of subscribers, against a dict: rows come and go, and are used again."""
 
 import numpy as np
 
-from dygcn.cluster.holders import Holders
+from dygcn.cluster.subscribers import Subscribers
 
 
 def differ(seed, forget=False):
     """Say whether counts ever are other than those of a dict."""
-    random, holders, twin = np.random.default_rng(seed), Holders(3), {}
+    random, subscribers, twin = np.random.default_rng(seed), Subscribers(3), {}
     for _ in range(200):
         nodes = random.choice(40, random.integers(0, 8), replace=False).astype(np.int32)
         counts = random.integers(0, 3, (len(nodes), 3)).astype(np.int32) * (
             random.random((len(nodes), 1)) < 0.5
         )
-        holders.put(nodes, counts.astype(np.int32))
+        subscribers.put(nodes, counts.astype(np.int32))
         twin.update(zip(nodes.tolist(), counts.tolist(), strict=True))
         if forget:
-            holders._free = holders._free.repeat(2)
+            subscribers._free = subscribers._free.repeat(2)
         everyone = np.arange(40, dtype=np.int32)
-        if holders.of(everyone).tolist() != [twin.get(node, [0, 0, 0]) for node in range(40)]:
+        if subscribers.counts(everyone).tolist() != [twin.get(node, [0, 0, 0]) for node in range(40)]:
             return True
-        if len(holders) != sum(map(any, twin.values())):
+        if len(subscribers) != sum(map(any, twin.values())):
             return True
-    assert len(holders._counts) <= 64
+    assert len(subscribers._counts) <= 64
     return False
 
 

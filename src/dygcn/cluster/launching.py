@@ -37,7 +37,7 @@ from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards
     from dygcn.cluster.certificates import Certificates
-    from dygcn.cluster.processes import ShardProcesses
+    from dygcn.cluster.queries import ShardProcesses
     from dygcn.engine.models import Model
 else:
     ray_shards = late("dygcn.cluster.ray_shards")
@@ -45,7 +45,7 @@ else:
 BATCHES = 1_000  # between two snapshots of a shard
 
 
-def start(
+def launch(
     path: str | os.PathLike[str],
     shards: int | None = None,
     *,
@@ -90,7 +90,7 @@ def start(
     >>> from dygcn import cluster
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8).save(f"{folder}/friends")
-    ...     with cluster.start(f"{folder}/friends", shards=2, on="here") as live:
+    ...     with cluster.launch(f"{folder}/friends", shards=2, on="here") as live:
     ...         change = live.update(add=[("cat", "dan")])
     ...         live.shards, len(live), live["dan"].shape
     (2, 4, (8,))
@@ -153,7 +153,7 @@ def _opened(
     try:
         entries.processes = processes
         front = FrontState(model, processes, entries, log.last_batch_id, check=False)
-        for number in range(front.asking.shards, count):
+        for number in range(front.queries.shards, count):
             processes.retire(number)
         begin.state, begin.feed = front, None
         log.needed = lambda: front.kept
@@ -161,7 +161,7 @@ def _opened(
         ahead = ShardsAhead(log, begin)
         if keep_log is not None:
             log.remember_keep_log(keep_log)
-        about.shards, about.batch = front.asking.shards, log.last_batch_id
+        about.shards, about.batch = front.queries.shards, log.last_batch_id
         write_cluster_file(folder, about)
         return ClusterEmbedding(folder, held, ahead, snapshot_every, keeping, about, entries)
     except BaseException:
