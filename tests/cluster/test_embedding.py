@@ -58,7 +58,7 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
             for each in (one, other):
                 assert each.remove_nodes([1, 2, 3, 999]).missing == 1
         if i in (8, 16):
-            (other.close if i == 8 else other.let_go)()
+            (other.close if i == 8 else other._let_go)()
             other = cluster.launch(tmp_path / "x", on="here", batches=5)
             assert other.streams == {"s": i}
         assert other.digest() == one.digest()
