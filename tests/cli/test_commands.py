@@ -347,14 +347,14 @@ def test_bench_update_on_a_random_graph():
 def test_restore_begins_a_new_epoch(tmp_path):
     live = dygcn.open(tmp_path / "live", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4))
     live.update(add=[("cat", "dan")])
-    before = live.history
+    before = live.feed.history
     assert "is open already" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
     live.close()
     result = run_json("restore", tmp_path / "live", tmp_path / "again")
     assert (result["folder"], result["sequence"]) == (str(tmp_path / "again"), 2)
     assert result["generation"] > before.generation
     with dygcn.open(tmp_path / "again") as again:
-        assert (again.history.epoch, sorted(again)) == (result["epoch"], ["ann", "bob", "cat", "dan"])
+        assert (again.feed.history.epoch, sorted(again)) == (result["epoch"], ["ann", "bob", "cat", "dan"])
     assert "exists" in run("restore", tmp_path / "live", tmp_path / "again", code=1).stderr
 
 
@@ -370,7 +370,7 @@ def test_the_past_of_a_durable_folder(home, tmp_path):
         assert (info["digest"], info["sequence"]) == (before, 0)
         assert info["logged"] == dygcn.open(folder, as_of=0).logged.isoformat().replace("+00:00", "Z")
         assert run_json("info", folder, "--as-of", "now")["digest"] == live.digest()
-        assert info["keep_log"] == live.keep_log == "256MB"
+        assert info["keep_log"] == live._snapshots.keep_log == "256MB"
         assert run_json("vector", folder, "p1", *as_of) == [{"id": "p1", "vector": vector}]
         run("vector", folder, "--out", tmp_path / "v.parquet", "--as-of", info["logged"])
         assert "zed" not in pq.read_table(tmp_path / "v.parquet").column("id").to_pylist()
@@ -453,13 +453,13 @@ def test_refit_writes_a_new_folder_and_leaves_the_old_one(home, tmp_path):
 def test_refit_reads_a_durable_folder_and_writes_nothing_to_it(home, tmp_path):
     with dygcn.open(tmp_path / "d", dygcn.load(home / "f")) as live:
         live.update(add=[("zed", "zoe")], stream="clicks", offset=7)
-        expected, history = live.refit().embedding.digest(), live.history
+        expected, history = live.refit().embedding.digest(), live.feed.history
     run("refit", tmp_path / "d", "--out", tmp_path / "new")
     with dygcn.open(tmp_path / "new") as new:
         assert new.digest() == expected
         assert new.streams == {"clicks": 7}
     with dygcn.open(tmp_path / "d") as live:
-        assert live.history == history
+        assert live.feed.history == history
     run("refit", tmp_path / "d", "--out", tmp_path / "new", code=2)  # begun already
 
 

@@ -20,7 +20,7 @@ def bury(live):
     events = [json.dumps({"src": 1, "dst": 100 + i}) for i in range(COUNT)]
     dead = [DeadLetter("http:a", i, 0, "t is 9; allowed is up to 8", one) for i, one in enumerate(events)]
     dead.append(DeadLetter("http:b", 0, 0, "weight is -1", json.dumps({"src": 1, "dst": 2, "weight": -1})))
-    live.ingest([SourceBatch(read_events([]), dead=tuple(dead))])
+    live._ingest([SourceBatch(read_events([]), dead=tuple(dead))])
 
 
 @pytest.fixture(params=["folder", "service"])

@@ -60,7 +60,7 @@ def test_it_says_where_serves_and_drains(folder):
     assert said[4:] == ended
     with dygcn.open(folder) as live:
         assert 9 in live
-        assert live.saved_at == live.sequence == 1
+        assert live._ahead.saved_at == live.sequence == 1
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -210,9 +210,9 @@ def test_a_forgotten_client_goes_on(fresh):
     with flaky(fresh(), []) as (network, transport):
         client = Client(URL, name="shop", transport=transport)
         client.send(add=[(1, 2), (2, 3)])
-        network.service.live.forget_stream("http:shop")
+        network.service.live._forget_stream("http:shop")
         assert client.send(add=[(1, 9)]).applied == 1
-        network.service.live.forget_stream("http:shop")
+        network.service.live._forget_stream("http:shop")
         assert Client(URL, name="shop", transport=transport).position() == 3
         assert client.send(add=[(1, 10)]).applied == 1
         assert network.service.live.streams == {"http:shop": 3}
@@ -223,7 +223,7 @@ def test_a_client_that_was_forgotten_while_its_answer_was_lost(fresh):
         client = Client(URL, name="shop", transport=transport, timeout=1e-4)
         with pytest.raises(Unreachable):
             client.send(add=[(1, 9)])
-        network.service.live.forget_stream("http:shop")
+        network.service.live._forget_stream("http:shop")
         sent = client.send(add=[(1, 9)])
         assert (sent.repeated, sent.sequence) == (1, network.service.live.sequence)
         assert client.send(add=[(1, 10)]).applied == 1

@@ -134,16 +134,16 @@ def test_ids_are_forgotten_in_a_folder_for_one_process_that_goes_on(tmp_path):
             live.forget(777)
         found = decode_events(b'[{"op": "forget", "id": 777}, {"src": 1, "dst": 9}]', "json", "int64")
         part = SourceBatch(found.batch, "clicks", 4, rows=found.rows, forgets=found.forgets)
-        (receipt,) = live.ingest([part])
+        (receipt,) = live._ingest([part])
         assert (receipt.applied, receipt.dead) == (1, 1)
         with dygcn.open(tmp_path / "b", live, after=live) as one:
             one.forget(777)
             assert one.streams == {"clicks": 4}
     with cluster.launch(tmp_path / "b", 2, on="here") as again:
         assert 777 not in again
-        again.ingest([SourceBatch(read_events([(777, 1)]), "clicks", 3)])
+        again._ingest([SourceBatch(read_events([(777, 1)]), "clicks", 3)])
         assert 777 not in again
-        again.ingest([SourceBatch(read_events([(777, 1)]), "clicks", 5)])
+        again._ingest([SourceBatch(read_events([(777, 1)]), "clicks", 5)])
         assert 777 in again
 
 
@@ -202,10 +202,10 @@ def test_entries_are_the_batches_of_the_log(tmp_path):
     begin(tmp_path / "x")
     live = cluster.launch(tmp_path / "x", 2, on="here")
     live.update(add=[(1, 500)])
-    live.begin_epoch()
+    live.feed.begin_epoch()
     live.remove_nodes([500])
     live.resize(3)
-    end = live.log.last_batch_id
+    end = live._log.last_batch_id
     live.close()
     log = ShardLog(tmp_path / "x" / LOG_FILE)
     entries = LoggedEntries(log)

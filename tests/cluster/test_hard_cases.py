@@ -37,8 +37,8 @@ def test_a_new_node_that_would_carry_too_much_never_comes_to_the_log(tmp_path):
     live = begin(tmp_path / "x")
     with pytest.raises(CapacityError):
         overload(live)
-    assert live.log.failure is None
-    assert live.log.last_batch_id == 1
+    assert live._log.failure is None
+    assert live._log.last_batch_id == 1
     live.update(add=[("a", "hub")])
     digest = live.digest()
     live._let_go()
@@ -56,7 +56,7 @@ def test_weights_that_are_noted_before_ids_have_nodes_would_be_noticed(tmp_path,
     live = begin(tmp_path / "x")
     with pytest.raises(CapacityError):
         overload(live)
-    assert live.log.last_batch_id > 1  # every shard would die of what is in the log now
+    assert live._log.last_batch_id > 1  # every shard would die of what is in the log now
     live._let_go()
 
 
@@ -101,8 +101,8 @@ def test_a_shard_without_nodes_can_be_asked_for_any(tmp_path):
 def test_an_answer_as_of_a_batch_without_events_names_no_later_sequence(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[("a", "e")])
-    live.begin_epoch()
-    batch, sequence = live.log.last_batch_id, live.sequence
+    live.feed.begin_epoch()
+    batch, sequence = live._log.last_batch_id, live.sequence
     live.update(add=[("a", "f")])
     assert live._logged.sequence_of(batch) == sequence
     live.close()
@@ -153,11 +153,11 @@ def forget_and_start(folder, memory=None):
     for i in range(7):
         live.update(add=[(i, 500 + i)], now=1.0 + i, stream="s", offset=i)
         live.snapshot()
-    assert live.log.kind_and_time(1) is None  # forgotten
+    assert live._log.kind_and_time(1) is None  # forgotten
     digest = live.digest()
     live._let_go()
     with cluster.launch(folder, on="here") as again:
-        assert again.damage == []
+        assert again._ahead.damage == []
         assert again.digest() == digest
         assert again.streams == {"s": 6}
 

@@ -118,7 +118,7 @@ def test_a_deletion_request(tmp_path, servers):
         until(lambda: {"ann", "ida"} <= rows_of(servers, "people")[0], "rows of the new model")
         assert NAME not in served.service.live
         # Everything from the start, as if offsets were lost.
-        served.service.live.offsets.streams.clear()
+        served.service.live._offsets.streams.clear()
         for source in served.service.sources:
             source._source.close()
         until(lambda: caught_up(served, client, "clicks"), "the replay")

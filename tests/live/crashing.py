@@ -47,7 +47,7 @@ def crash(live):
 def crashed_copy(live, path):
     """Copy the folder as it lies there now, with a journal that is in use; return where to."""
     live._snapshots.wait()
-    return shutil.copytree(live.folder, path, ignore=shutil.ignore_patterns("*-shm", "lock"))
+    return shutil.copytree(live._folder, path, ignore=shutil.ignore_patterns("*-shm", "lock"))
 
 
 def refuse_one(live):
@@ -59,7 +59,7 @@ def refuse_one(live):
 def reopened(live, **options):
     """Crash, and open again."""
     crash(live)
-    return dygcn.open(live.folder, **options)
+    return dygcn.open(live._folder, **options)
 
 
 def same(one, other):

@@ -42,7 +42,7 @@ def test_a_durable_embedding_tells_it_before_the_log(tmp_path):
         warnings.simplefilter("error")
         with pytest.raises(ClockWarning):
             live.update({"src": [7], "dst": [9], "t": [1e3 * NOW]})
-    assert (live.sequence, live.log.last) == (0, 0)
+    assert (live.sequence, live._log.last) == (0, 0)
     live.update({"src": [7], "dst": [9], "t": [NOW + 99]})
     live.close()
 

@@ -248,16 +248,16 @@ def test_a_tolerance_is_kept():
 def test_a_durable_embedding_is_only_read(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.update([(1, 900, 2000), (900, 901, 2001)], columns=COLUMNS)
-        before = live.digest(), live.version, live.sequence, live.history, live.log.last
-        files = {file: file.read_bytes() for file in sorted(live.folder.rglob("*")) if file.is_file()}
+        before = live.digest(), live.version, live.sequence, live.feed.history, live._log.last
+        files = {file: file.read_bytes() for file in sorted(live._folder.rglob("*")) if file.is_file()}
         found = live.refit()
-        assert (live.digest(), live.version, live.sequence, live.history, live.log.last) == before
-        after = {file: file.read_bytes() for file in sorted(live.folder.rglob("*")) if file.is_file()}
+        assert (live.digest(), live.version, live.sequence, live.feed.history, live._log.last) == before
+        after = {file: file.read_bytes() for file in sorted(live._folder.rglob("*")) if file.is_file()}
         assert after == files
         assert type(found.embedding) is LiveEmbedding
         with dygcn.open(tmp_path / "y", found.embedding) as new:
             assert sorted(new) == sorted(live)
-            assert not new.confirms(live.history)
+            assert not new.feed.confirms(live.feed.history)
 
 
 @pytest.mark.parametrize("missing", [0, 1])

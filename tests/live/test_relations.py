@@ -346,9 +346,9 @@ def test_messages_without_a_known_relation_are_dead_letters(form, tmp_path):
     assert "relation is empty" in found.bad[0].reason
     assert decode_events(body, form, "string").batch.relation is None
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        (receipt,) = live.ingest([SourceBatch(found.batch, rows=found.rows)])
+        (receipt,) = live._ingest([SourceBatch(found.batch, rows=found.rows)])
         assert (receipt.applied, receipt.dead) == (2, 1)
-        ((_, letter),) = live.log.letters([1])
+        ((_, letter),) = live._log.letters([1])
         assert "the relations of this model are buy, cart, look, view" in letter.reason
         assert json.loads(letter.event)["relation"] == "like"
         assert weights_of(live) == {("ann", "mug"): 4.0, ("ann", "tea"): 4.25, ("bob", "mug"): 1.5}

@@ -281,8 +281,8 @@ def test_a_snapshot_shares_a_large_model_file_and_is_whole_by_itself(tmp_path, m
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.update(add=[(1, 900)])
         live.snapshot()
-        (_, place), *_ = list_snapshots(live.folder)
-        files = [folder / "model.safetensors" for folder in (live.folder, place)]
+        (_, place), *_ = list_snapshots(live._folder)
+        files = [folder / "model.safetensors" for folder in (live._folder, place)]
         assert files[0].samefile(files[1]) == (least == 0)
         digest = live.digest()
     copied = shutil.copytree(place, tmp_path / "elsewhere")
@@ -296,7 +296,7 @@ def test_a_snapshot_shares_a_large_model_file_and_is_whole_by_itself(tmp_path, m
 def test_a_model_file_that_was_damaged_is_not_shared(tmp_path, monkeypatch):
     monkeypatch.setattr("dygcn.engine.models.folder.WORTH_A_LINK", 0)
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        file = live.folder / "model.safetensors"
+        file = live._folder / "model.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"!")
         live.update(add=[(1, 900)])
         live.snapshot()

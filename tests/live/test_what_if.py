@@ -150,11 +150,11 @@ def test_a_trial_is_exact_with_a_tolerance_and_announces_nothing(monkeypatch):
 def test_a_trial_of_a_durable_embedding_is_neither_logged_nor_fed(tmp_path):
     with dygcn.open(tmp_path / "x", dygcn.fit(EDGES, dim=8)) as live:
         live.update(add=[(1, 50)])
-        before = live.digest(), live.sequence, live.version, live.feed.cursor, live.log.last
+        before = live.digest(), live.sequence, live.version, live.feed.cursor, live._log.last
         live.nearest(1)
         with live.what_if(add=[(1, 99)], remove=[(1, 50)]) as trial:
             assert 99 in trial
-        assert (live.digest(), live.sequence, live.version, live.feed.cursor, live.log.last) == before
+        assert (live.digest(), live.sequence, live.version, live.feed.cursor, live._log.last) == before
         assert len(live.feed.since(live.feed.cursor, 10).rows.ids) == 0
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == before[0]
@@ -167,18 +167,18 @@ def test_a_trial_of_a_durable_embedding_is_neither_logged_nor_fed(tmp_path):
         lambda live: live.snapshot(),
         lambda live: live.close(),
         lambda live: live.remove_nodes([1]),
-        lambda live: live.forget_stream("clicks"),
-        lambda live: live.begin_epoch(),
+        lambda live: live._forget_stream("clicks"),
+        lambda live: live.feed.begin_epoch(),
     ],
 )
 def test_nothing_of_a_trial_comes_to_disk(tmp_path, use):
     with dygcn.open(tmp_path / "x", dygcn.fit(EDGES, dim=8)) as live:
         live.update(add=[(1, 50)], stream="clicks", offset=3)
-        before = live.digest(), live.sequence, live.log.last, live.saved_at
+        before = live.digest(), live.sequence, live._log.last, live._ahead.saved_at
         with live.what_if(add=[(1, 99)]), pytest.raises(OpenTrial, match="leave its block"):
             use(live)
-        assert (live.digest(), live.sequence, live.log.last, live.saved_at) == before
-        assert live.log.failure is None
+        assert (live.digest(), live.sequence, live._log.last, live._ahead.saved_at) == before
+        assert live._log.failure is None
         live.update(add=[(7, 8)], stream="clicks", offset=4)
     with dygcn.open(tmp_path / "x") as again:
         assert 99 not in again
@@ -261,10 +261,10 @@ def test_movements_of_events_add_up(live):
 
 def test_which_events_move_a_node_is_asked_before_they_happen(tmp_path):
     with dygcn.open(tmp_path / "x", dygcn.fit(EDGES, dim=8)) as live:
-        before = live.digest(), live.sequence, live.log.last
+        before = live.digest(), live.sequence, live._log.last
         found = live.explain_change(1, add=[(1, 99)], remove=[(50, 51)])
         assert found.by_event.any(axis=1).tolist() == [False, True]
-        assert (live.digest(), live.sequence, live.log.last) == before
+        assert (live.digest(), live.sequence, live._log.last) == before
         live.update(add=[(1, 99)], remove=[(50, 51)])
         assert np.array_equal(found.after, live[1])
     with pytest.raises(OptionError, match="at most 1000"):

@@ -60,7 +60,7 @@ def test_a_folder_has_everything_in_it(tmp_path):
     assert len(check.letters(live)) == 3
     assert set(live.streams) == {"http:ann", "kafka:clicks/0"}
     before = live.digest()
-    copy = shutil.copytree(live.folder, tmp_path / "copy", ignore=check._LEAVE_OUT)
+    copy = shutil.copytree(live._folder, tmp_path / "copy", ignore=check._LEAVE_OUT)
     live._let_go()
     again = open_folder(copy)
     whole = check.look_at(again)
@@ -76,6 +76,6 @@ def test_a_folder_has_everything_in_it(tmp_path):
 def test_what_is_whole_is_not_refused(tmp_path):
     live = check.make_folder(tmp_path / "x")
     live.close()
-    assert not check.is_refused(live.folder)
-    (live.folder / "model.safetensors").write_bytes(b"")
-    assert check.is_refused(live.folder)
+    assert not check.is_refused(live._folder)
+    (live._folder / "model.safetensors").write_bytes(b"")
+    assert check.is_refused(live._folder)

@@ -26,7 +26,7 @@ class FolderLetters:
         self, *, stream: str | None, reason: str | None, limit: int | None
     ) -> answers.DeadLetters:
         """Return letters, newest first."""
-        log = self._live.log
+        log = self._live._log
         found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, stream=stream, reason=reason)
         return answers.DeadLetters(
             log.count_dead_letters(), [answers.ListedDeadLetter.of(*one) for one in found]
@@ -41,16 +41,16 @@ class FolderLetters:
         for begin in range(0, len(wanted), MOST):
             some = wanted[begin : begin + MOST]
             given = {one: events[one] for one in some if one in events}
-            found, gone = chosen(live.log, [one for one in some if one not in events], given)
+            found, gone = chosen(live._log, [one for one in some if one not in events], given)
             latest = latest_of(live._state, None, "usual")
-            receipts = live.ingest(parts_of(found, live.model.ids, latest, bool(live.model.relations)))
+            receipts = live._ingest(parts_of(found, live.model.ids, latest, bool(live.model.relations)))
             applied, dead = applied + sum(r.applied for r in receipts), dead + sum(r.dead for r in receipts)
             missing += gone
         return answers.ReplayResult(live.sequence, applied, dead, missing)
 
     def discard(self, numbers: list[int]) -> answers.DiscardResult:
         """Take letters away."""
-        log = self._live.log
+        log = self._live._log
         known = {number for number, _ in log.letters(numbers)}
         missing = sorted(set(numbers) - known)
         return answers.DiscardResult(self._live.sequence, log.discard(sorted(known)), missing)

@@ -129,7 +129,7 @@ class ClusterEmbedding(DurableEmbedding):
 
     def _grow(self, shards: int) -> None:
         with self._ahead.one_writer():
-            asking, batch = self.front.queries, self.log.last_batch_id + 1
+            asking, batch = self.front.queries, self._log.last_batch_id + 1
             for number in range(asking.shards, shards):
                 asking.processes.add(number, ShardSnapshot(batch, asking.slots, shards, None))
             self._have(shards)
@@ -137,8 +137,8 @@ class ClusterEmbedding(DurableEmbedding):
     def _have(self, shards: int) -> None:
         with self._ahead.one_writer():  # until it is noted: the log may forget it after that
             self.follow_entry(Resize(shards))
-            self._about.shards, self._about.batch = shards, self.log.last_batch_id
-            write_cluster_file(self.folder, self._about)
+            self._about.shards, self._about.batch = shards, self._log.last_batch_id
+            write_cluster_file(self._folder, self._about)
 
     def follow_entry(self, entry: Entry) -> Change:
         """Log an entry, and wait until shards have followed it."""

@@ -84,7 +84,7 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
             raise OptionError(
                 "this folder has a tolerance, and shards publish everything that moved; set it to 0 first"
             )
-        about.batch = live.log.last_batch_id
+        about.batch = live._log.last_batch_id
         image = live._state.image()[0].graph
         for number in range(shards):
             store = SnapshotFolder(snapshots_of(folder, about), number)

@@ -45,8 +45,8 @@ class Reader:
         assert rows.left_versions.tolist() == [page.sequence] * len(rows.left)
         assert not {*rows.ids.tolist()} & {*rows.left.tolist()}
         assert len({*rows.ids.tolist(), *rows.left.tolist()}) == len(rows)
-        assert rows.history == live.history
-        assert live.confirms(rows.history)
+        assert rows.history == live.feed.history
+        assert live.feed.confirms(rows.history)
         assert page.floor == (page.sequence if page.reset else 0)
         cursor = FeedCursor.read(page.next)
         assert (cursor.page_position is not None) == page.more
@@ -110,11 +110,11 @@ class OneFolder(Dated):
 
     @rule()
     def close(self):
-        before, history = (self.live.tolerance, self.live.digest()), self.live.history
+        before, history = (self.live.tolerance, self.live.digest()), self.live.feed.history
         self.live.close()
-        self.live = dygcn.open(self.live.folder)
+        self.live = dygcn.open(self.live._folder)
         assert (self.live.tolerance, self.live.digest()) == before
-        assert self.live.confirms(history)
+        assert self.live.feed.confirms(history)
         self.restarted()
 
     def restarted(self):

@@ -160,7 +160,7 @@ class TwinMachine(Dated):
     def close(self):
         self.finish()
         self.ended.close()
-        self.ended = dygcn.open(self.ended.folder)
+        self.ended = dygcn.open(self.ended._folder)
 
     @rule(events=EVENTS)
     def crash_behind_the_log(self, events):
@@ -177,7 +177,7 @@ class TwinMachine(Dated):
         """The process ends before the snapshot is there that a change waits for: it never happened."""
         self.finish()
         refuse_one(self.whole)
-        log = self.ended.log
+        log = self.ended._log
         log.append([NewEntry(BARRIER, body=bytes(16))], log.last_batch_id + 1)
         self.crash()
 
@@ -624,7 +624,7 @@ def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypat
     again = reopened(live)
     assert len(reader.catch_up(again).reported) == 41
     assert (again.tolerance, len(again._live._unsaid().ids)) == (0.5, 0)
-    assert again.log.kind_and_time(again.log.last)[0] == FLUSH
+    assert again._log.kind_and_time(again._log.last)[0] == FLUSH
     again.update(add=[(0, 41)])
     reader.catch_up(again, exact=False)
     again = reopened(again)
@@ -641,9 +641,9 @@ def test_an_older_snapshot_and_the_log_tell_the_same(kept_back):
     live.snapshot()
     reader.catch_up(live, exact=False)
     before = announced(live)
-    (snapshot_path(live.folder, live.saved_at) / "manifest.json").write_text("")
+    (snapshot_path(live._folder, live._ahead.saved_at) / "manifest.json").write_text("")
     again = reopened(live)
-    assert len(again.damage) == 1
+    assert len(again._ahead.damage) == 1
     assert announced(again) == before
     assert reader.catch_up(again, exact=False).reported == []
     again._let_go()
@@ -675,7 +675,7 @@ def test_announcements_that_cannot_be(live, monkeypatch, fault):
         live.snapshot()
     before = announced(live)
     again = reopened(live)
-    assert "announcements of" in again.damage[0]
+    assert "announcements of" in again._ahead.damage[0]
     assert announced(again) == before
     again._let_go()
 
@@ -686,7 +686,7 @@ def test_no_file_has_what_was_announced_of_forgotten_ids(kept_back):
     assert len(live._live._unsaid().ids) == 1
     live.forget([5])
     assert set(reader.catch_up(live).reported) == {*range(41)} - {5}
-    for _, path in list_snapshots(live.folder):
+    for _, path in list_snapshots(live._folder):
         feed = load_snapshot(path)[3]
         assert feed.unsaid is None or len(feed.unsaid.ids) == 0
     assert reader.catch_up(reopened(live)).reported == []
@@ -694,7 +694,9 @@ def test_no_file_has_what_was_announced_of_forgotten_ids(kept_back):
 
 def test_folders_without_a_tolerance_are_written_as_before(live):
     live.snapshot()
-    assert not {"unsaid", "said"} & {*load_file(snapshot_path(live.folder, live.saved_at) / GRAPH_FILE)}
+    assert not {"unsaid", "said"} & {
+        *load_file(snapshot_path(live._folder, live._ahead.saved_at) / GRAPH_FILE)
+    }
 
 
 # ---- models that announce nothing ----------------------------------------------------------------------
@@ -710,5 +712,5 @@ def test_a_tolerance_is_for_two_orders(tmp_path, orders):
             one.tolerate(0.1)
         assert len(one.tolerate(0)) == len(one.flush()) == 0
         assert len(one.update(add=[(0, 30)]))
-    assert live.log.failure is None
+    assert live._log.failure is None
     live._let_go()

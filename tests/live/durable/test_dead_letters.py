@@ -25,7 +25,7 @@ def reopen(tmp_path):
     """Open a folder with three dead letters, again and again; the one before is left as a crash leaves it."""
     model = dygcn.fit([(1, 2), (2, 3)], dim=4)
     opened = [dygcn.open(tmp_path / "graph", model)]
-    opened[0].ingest([SourceBatch(NONE, "clicks", 7, dead=LETTERS)])
+    opened[0]._ingest([SourceBatch(NONE, "clicks", 7, dead=LETTERS)])
 
     def again():
         opened.pop().close()
@@ -49,16 +49,16 @@ def replay(letters, events):
 
 
 def numbers(live):
-    return [number for number, _ in live.log.letters(range(100))]
+    return [number for number, _ in live._log.letters(range(100))]
 
 
 def test_a_letter_goes_with_its_event_and_one_that_is_bad_stays(reopen):
     live = reopen()
-    letters = live.log.letters(range(100))
-    [receipt] = live.ingest([replay(letters, [(0, 9), None, (2, 9)])])
+    letters = live._log.letters(range(100))
+    [receipt] = live._ingest([replay(letters, [(0, 9), None, (2, 9)])])
     assert (receipt.applied, receipt.dead) == (2, 1)
     assert {0, 2, 9} <= set(live.ids().tolist())
-    [(number, left)] = live.log.letters(range(100))
+    [(number, left)] = live._log.letters(range(100))
     assert (left.stream, left.offset, left.row, left.reason) == ("clicks", 7, 1, "still bad")
     assert number > max(one for one, _ in letters)  # a number never names another letter
     live = reopen()
@@ -68,7 +68,7 @@ def test_a_letter_goes_with_its_event_and_one_that_is_bad_stays(reopen):
 
 def test_what_the_graph_refuses_stays_with_its_name_and_new_reason(reopen):
     live = reopen()
-    letters = live.log.letters(range(100))
+    letters = live._log.letters(range(100))
     part = replay(letters, [(0, 9), (1, 9), (2, 9)])
     [one] = part.without({1: "too heavy"}, 5).dead
     assert (one.stream, one.offset, one.row, one.reason) == ("clicks", 7, 1, "too heavy")
@@ -76,12 +76,12 @@ def test_what_the_graph_refuses_stays_with_its_name_and_new_reason(reopen):
 
 def test_two_replays_of_one_letter_apply_it_once(reopen):
     live = reopen()
-    letters = live.log.letters(range(100))
+    letters = live._log.letters(range(100))
     first, second = replay(letters[:2], [(0, 9), (1, 9)]), replay(letters[1:], [(1, 8), (2, 9)])
-    receipts = live.ingest([first, second])
+    receipts = live._ingest([first, second])
     assert [one.applied for one in receipts] == [2, 1]
     assert 8 not in live
-    [late] = live.ingest([first])
+    [late] = live._ingest([first])
     assert late.applied == 0
     assert numbers(live) == []
 
@@ -109,26 +109,26 @@ class Dying:
 
 def test_a_crash_before_the_commit_loses_no_letter(reopen):
     live = reopen()
-    letters = live.log.letters(range(100))
-    live.log._db = Dying(live.log._db, "COMMIT")
+    letters = live._log.letters(range(100))
+    live._log._db = Dying(live._log._db, "COMMIT")
     with pytest.raises(WriteFailed):
-        live.ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])
+        live._ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])
     live = reopen()
     assert (9 in live, numbers(live)) == (False, [number for number, _ in letters])
-    assert live.ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])[0].applied == 3
+    assert live._ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])[0].applied == 3
     assert (9 in live, numbers(live)) == (True, [])
 
 
 def test_a_crash_behind_the_commit_doubles_no_letter(reopen, monkeypatch):
     live = reopen()
-    letters = live.log.letters(range(100))
+    letters = live._log.letters(range(100))
 
     def cut(*_):
         raise Cut
 
     monkeypatch.setattr(live._live, "_apply", cut)
     with pytest.raises(Cut):
-        live.ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])
+        live._ingest([replay(letters, [(0, 9), (1, 9), (2, 9)])])
     live = reopen()
     assert (9 in live, numbers(live)) == (True, [])
 

@@ -107,7 +107,7 @@ class DurableMachine(RuleBasedStateMachine):
             part, *result = getattr(self, f"from_{kind}")(data)
             parts.append(part)
             wanted.append(tuple(result))
-        receipts = self.live.ingest(parts)
+        receipts = self.live._ingest(parts)
         assert [(receipt.status, receipt.applied + receipt.dead) for receipt in receipts] == wanted
         assert all(receipt.sequence <= self.live.sequence for receipt in receipts)
 
@@ -174,12 +174,12 @@ class DurableMachine(RuleBasedStateMachine):
     def crash(self):
         before = self.live.sequence
         self.live = reopened(self.live, snapshot_every=self.every)
-        assert (self.live.sequence, self.live.damage) == (before, [])
+        assert (self.live.sequence, self.live._ahead.damage) == (before, [])
 
     @rule()
     def close(self):
         self.live.close()
-        self.live = dygcn.open(self.live.folder, snapshot_every=self.every)
+        self.live = dygcn.open(self.live._folder, snapshot_every=self.every)
 
     @invariant()
     def it_is_the_graph_that_was_sent(self):
@@ -187,8 +187,8 @@ class DurableMachine(RuleBasedStateMachine):
         twin.update([(a, b, 0, 1, weight) for (a, b), weight in self.oracle.edges.items()])
         assert self.live.digest() == twin.digest()
         assert self.live.streams == self.reached
-        assert self.live.feed.sequence == self.live.sequence == self.live.log.last
-        found = {(d.stream, d.offset, d.row) for _, d in self.live.log.dead_letters(10**6)}
+        assert self.live.feed.sequence == self.live.sequence == self.live._log.last
+        found = {(d.stream, d.offset, d.row) for _, d in self.live._log.dead_letters(10**6)}
         assert found == self.letters
 
     def teardown(self):
@@ -299,7 +299,7 @@ def live(tmp_path):
 
 
 def letters(live):
-    found = (one for _, letter in live.log.dead_letters(1000) for one in events_of(letter))
+    found = (one for _, letter in live._log.dead_letters(1000) for one in events_of(letter))
     return sorted((one.stream, one.offset, one.row) for one in found)
 
 
@@ -370,7 +370,7 @@ def test_ids_of_another_type_are_refused_before_or_after(live):
     live.update(add=[(1, 2)])
     with pytest.raises(EventError):
         live.update(add=[("a", "b")])
-    [receipt] = live.ingest([SourceBatch(read_events([("a", "b")]))])
+    [receipt] = live._ingest([SourceBatch(read_events([("a", "b")]))])
     assert (receipt.applied, receipt.dead) == (0, 1)
     again = reopened(live)
     assert again.digest() == live.digest()
@@ -381,9 +381,9 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
     live = begin(tmp_path / "x", half_life=3.0)
     with pytest.raises(EventError, match="remembers"):
         live.update(add=[(1, 2)])
-    receipts = live.ingest([SourceBatch(read_events([(1, 2)])), SourceBatch(read_events([(1, 2, 3.0, 1)]))])
+    receipts = live._ingest([SourceBatch(read_events([(1, 2)])), SourceBatch(read_events([(1, 2, 3.0, 1)]))])
     assert [(one.applied, one.dead) for one in receipts] == [(0, 1), (1, 0)]
-    assert live.ingest([SourceBatch(read_events([(2, 3)]), now=5.0)])[0].applied == 1
+    assert live._ingest([SourceBatch(read_events([(2, 3)]), now=5.0)])[0].applied == 1
     assert live.clock == 5.0
     again = reopened(live)
     assert same(again, live)
@@ -431,14 +431,14 @@ def part(*weights, client="", first=0, rows=None, dead=()):
 @pytest.mark.parametrize("heavy", [[0], [6], [3], [0, 6], [1, 2, 3], [0, 1, 2, 3, 4, 5, 6]])
 def test_what_cannot_be_applied_is_found_and_all_else_is_applied(live, heavy):
     weights = [TOO_HEAVY if n in heavy else 1.0 for n in range(7)]
-    [receipt] = live.ingest([part(*weights, client="http:a", first=0)])
+    [receipt] = live._ingest([part(*weights, client="http:a", first=0)])
     assert (receipt.status, receipt.applied, receipt.dead) == (APPLIED, 7 - len(heavy), len(heavy))
     assert letters(live) == [("http:a", 6, n) for n in heavy]
     assert live.edge_count == 7 - len(heavy)
     assert live.streams == {"http:a": 6}
-    [again] = live.ingest([part(*weights, client="http:a", first=0)])
+    [again] = live._ingest([part(*weights, client="http:a", first=0)])
     assert (again.status, again.applied, again.dead) == (REPEATED, 0, 0)
-    assert all("1e+30" in one.reason and '"weight":1e30' in one.event for _, one in live.log.dead_letters())
+    assert all("1e+30" in one.reason and '"weight":1e30' in one.event for _, one in live._log.dead_letters())
 
 
 def test_rows_are_those_of_the_message(live):
@@ -446,7 +446,7 @@ def test_rows_are_those_of_the_message(live):
     bad = DeadLetter("http:a", 4, 1, "not an event", "x")
     rows = np.array([0, 2, 3, 4])
     one = SourceBatch(part(1.0, TOO_HEAVY, 1.0, TOO_HEAVY).batch, "http:a", 4, 0, rows, (bad,))
-    [receipt] = live.ingest([one])
+    [receipt] = live._ingest([one])
     assert (receipt.applied, receipt.dead) == (2, 3)
     assert letters(live) == [("http:a", 4, 1), ("http:a", 4, 2), ("http:a", 4, 4)]
 
@@ -455,7 +455,7 @@ def test_a_sum_that_is_too_heavy_costs_only_the_last_ones(tmp_path):
     """No single weight is too heavy, but together they are: what still fits, in order, is applied."""
     live = begin(tmp_path / "x")
     heavy = live._state.graph.limit * live._state.graph.grid * 0.4
-    [receipt] = live.ingest(
+    [receipt] = live._ingest(
         [SourceBatch(read_events([(0, n, 0, 1, heavy) for n in range(1, 5)]), "http:a", 3, 0)]
     )
     assert (receipt.applied, receipt.dead) == (2, 2)
@@ -466,7 +466,7 @@ def test_a_sum_that_is_too_heavy_costs_only_the_last_ones(tmp_path):
 
 
 def test_one_bad_request_stops_nobody(live):
-    receipts = live.ingest(
+    receipts = live._ingest(
         [part(1.0, client="http:a"), part(TOO_HEAVY, client="http:b"), part(1.0, 1.0, 1.0)]
     )
     assert [(one.status, one.applied, one.dead) for one in receipts] == [
@@ -479,7 +479,7 @@ def test_one_bad_request_stops_nobody(live):
 
 def test_dead_letters_of_those_without_a_name_are_kept_apart(live):
     for _ in range(2):
-        live.ingest([part(TOO_HEAVY), part(1.0, TOO_HEAVY)])
+        live._ingest([part(TOO_HEAVY), part(1.0, TOO_HEAVY)])
     found = letters(live)
     assert len(found) == 4
     assert [place for _, _, place in found] == [0, 1, 0, 1]
@@ -487,7 +487,7 @@ def test_dead_letters_of_those_without_a_name_are_kept_apart(live):
 
 def test_gaps_repeats_and_overlaps(live):
     def send(first, count):
-        [receipt] = live.ingest([part(*[1.0] * count, client="http:a", first=first)])
+        [receipt] = live._ingest([part(*[1.0] * count, client="http:a", first=first)])
         return receipt.status, receipt.applied, receipt.expected
 
     assert send(3, 2) == (GAP, 0, 0)
@@ -502,14 +502,14 @@ def test_gaps_repeats_and_overlaps(live):
 
 def test_what_overtakes_the_first_of_its_own_does_not_hide_it(live):
     """Two requests of a new client on two connections: the second one comes first, and must wait."""
-    receipts = live.ingest([part(1.0, client="http:a", first=1), part(1.0, client="http:a", first=0)])
+    receipts = live._ingest([part(1.0, client="http:a", first=1), part(1.0, client="http:a", first=0)])
     assert [one.status for one in receipts] == [GAP, APPLIED]
-    assert live.ingest([part(1.0, client="http:a", first=1)])[0].status == APPLIED
+    assert live._ingest([part(1.0, client="http:a", first=1)])[0].status == APPLIED
 
 
 def test_several_requests_of_one_client_at_once(live):
     sent = [part(1.0, 1.0, client="http:a", first=first) for first in (0, 2, 0, 5, 3, 4)]
-    receipts = live.ingest(sent)
+    receipts = live._ingest(sent)
     assert [(one.status, one.applied) for one in receipts] == [
         (APPLIED, 2),
         (APPLIED, 2),
@@ -524,7 +524,7 @@ def test_several_requests_of_one_client_at_once(live):
 
 def test_a_broker_may_leave_gaps_and_begin_anywhere(live):
     def send(position):
-        return live.ingest([SourceBatch(read_events([(position, position + 1)]), "nats:x", position)])[
+        return live._ingest([SourceBatch(read_events([(position, position + 1)]), "nats:x", position)])[
             0
         ].status
 
@@ -548,7 +548,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
         ([(4, 5)], 9.0),
         ([(5, 6)], None),
     ]
-    receipts = live.ingest([SourceBatch(read_events(rows), now=now) for rows, now in sent])
+    receipts = live._ingest([SourceBatch(read_events(rows), now=now) for rows, now in sent])
     for rows, now in sent:
         twin.update(rows, now=now)
     assert [one.applied for one in receipts] == [1] * 5
@@ -561,21 +561,21 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
 def test_too_many_streams(live, monkeypatch):
     monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
     sent = [part(1.0, client=f"http:{name}") for name in "abcde"]
-    assert [one.status for one in live.ingest(sent)] == [APPLIED] * 3 + [FULL] * 2
+    assert [one.status for one in live._ingest(sent)] == [APPLIED] * 3 + [FULL] * 2
     more = [part(1.0, client=f"http:{name}", first=1) for name in "abc"] + [part(1.0)]
-    assert [one.status for one in live.ingest(more)] == [APPLIED] * 4
+    assert [one.status for one in live._ingest(more)] == [APPLIED] * 4
     assert len(live.streams) == 3
 
 
 def test_a_stream_that_cannot_be_kept_is_refused_before_anything(live):
     for wrong in (SourceBatch(read_events([(1, 2)]), "", 3), SourceBatch(read_events([(1, 2)]), "a\n", 3)):
         with pytest.raises(OptionError):
-            live.ingest([part(1.0), wrong])
+            live._ingest([part(1.0), wrong])
     assert live.sequence == 0
 
 
 def test_nothing_at_all(live):
-    assert live.ingest([]) == []
+    assert live._ingest([]) == []
     assert (live.sequence, live.snapshot(), live.sequence) == (0, None, 0)
 
 
@@ -587,15 +587,15 @@ def test_snapshots_are_written_behind(tmp_path):
     for step in range(60):
         live.update(add=[(step, step + 1)])
         live._snapshots.wait()
-    kept = [sequence for sequence, _ in list_snapshots(live.folder)]
+    kept = [sequence for sequence, _ in list_snapshots(live._folder)]
     assert len(kept) == 2
     assert kept[0] > 40
-    assert live.snapshot_seconds > 0
-    first = live.log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
+    assert live._snapshots.seconds > 0
+    first = live._log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
     assert first == kept[1]
     again = reopened(live)
     assert same(again, live)
-    assert again.saved_at == kept[0]
+    assert again._ahead.saved_at == kept[0]
     crash(again)
 
 
@@ -614,23 +614,23 @@ def test_updates_go_on_while_a_snapshot_is_written(tmp_path, monkeypatch):
     writing.wait()
     for step in range(5, 40):
         live.update(add=[(step, step + 1)])
-    assert list_snapshots(live.folder) == []
+    assert list_snapshots(live._folder) == []
     may_end.set()
     live._snapshots.wait()
-    assert [sequence for sequence, _ in list_snapshots(live.folder)] == [5]
+    assert [sequence for sequence, _ in list_snapshots(live._folder)] == [5]
     again = reopened(live)
     assert same(again, live)
-    assert again.saved_at == 5
+    assert again._ahead.saved_at == 5
     crash(again)
 
 
 def test_a_snapshot_of_nothing_new_is_not_written(live):
     live.update(add=[(1, 2)])
     live.snapshot()
-    before = list_snapshots(live.folder)[0][1].stat().st_mtime_ns
+    before = list_snapshots(live._folder)[0][1].stat().st_mtime_ns
     live.snapshot()
     live.close()
-    assert list_snapshots(live.folder)[0][1].stat().st_mtime_ns == before
+    assert list_snapshots(live._folder)[0][1].stat().st_mtime_ns == before
 
 
 # ---- what fails --------------------------------------------------------------------------------------
@@ -638,13 +638,13 @@ def test_a_snapshot_of_nothing_new_is_not_written(live):
 
 def test_after_a_failed_write_vectors_are_still_read(live):
     live.update(add=[(1, 2)])
-    live.log.fail(OSError("the disk is gone"))
-    for use in (lambda: live.update(add=[(2, 3)]), lambda: live.ingest([part(1.0)]), live.snapshot):
+    live._log.fail(OSError("the disk is gone"))
+    for use in (lambda: live.update(add=[(2, 3)]), lambda: live._ingest([part(1.0)]), live.snapshot):
         with pytest.raises(WriteFailed, match="the disk is gone"):
             use()
     assert live.vector(1).shape == (8,)
     assert 3 not in live
-    assert live.ingest([SourceBatch(read_events([]), "http:a", 0, 5)])[0].status == GAP
+    assert live._ingest([SourceBatch(read_events([]), "http:a", 0, 5)])[0].status == GAP
 
 
 def test_an_update_that_is_broken_off_is_never_half_there(tmp_path, monkeypatch):
@@ -719,31 +719,31 @@ def test_closing_twice_and_using_it_after(tmp_path):
     assert live.vector(1).shape == (8,)
     for use in (
         lambda: live.update(add=[(1, 3)]),
-        lambda: live.ingest([part(1.0)]),
+        lambda: live._ingest([part(1.0)]),
         lambda: live.bulk([[(1, 3)]]),
-        lambda: live.log.dead_letters(),
+        lambda: live._log.dead_letters(),
         live.snapshot,
     ):
         with pytest.raises(StorageError, match="was closed"):
             use()
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again.digest() == live.digest()
-        assert again.saved_at == again.sequence == 1
+        assert again._ahead.saved_at == again.sequence == 1
 
 
 def test_closing_writes_what_is_needed_to_start_fast(live):
     live.update(add=[(1, 2)])
     live.close()
-    assert [sequence for sequence, _ in list_snapshots(live.folder)] == [1]
-    assert not (live.folder / "log.sqlite3-wal").exists()
+    assert [sequence for sequence, _ in list_snapshots(live._folder)] == [1]
+    assert not (live._folder / "log.sqlite3-wal").exists()
 
 
 def test_a_copy_is_saved_elsewhere(live, tmp_path):
     live.update(add=[(1, 2)])
     with pytest.raises(FolderError, match="is durable"):
-        live.save(live.folder)
+        live.save(live._folder)
     with pytest.raises(FolderError, match="is durable"):
-        live.save(live.folder / ".." / live.folder.name)
+        live.save(live._folder / ".." / live._folder.name)
     live.save(tmp_path / "copy")
     assert dygcn.load(tmp_path / "copy").digest() == live.digest()
     assert type(live.recompute()) is dygcn.LiveEmbedding
@@ -786,7 +786,7 @@ def test_a_watcher_that_raises_leaves_the_version_of_what_happened(live):
     def watcher(nodes):
         raise EventError("from a watcher")
 
-    live.watch(watcher)
+    live._ahead.watchers.append(watcher)
     with pytest.raises(EventError, match="from a watcher"):
         live.bulk([[(1, 501)]])
     assert 501 in live
@@ -801,15 +801,15 @@ def test_a_snapshot_thread_that_cannot_start_is_not_waited_for(live, monkeypatch
 
     monkeypatch.setattr(threading.Thread, "start", start)
     live._snapshots.write_behind()
-    assert "on purpose" in live.snapshot_failure
+    assert "on purpose" in live._snapshots.failure
     monkeypatch.undo()
     live.close()
-    dygcn.open(live.folder).close()
+    dygcn.open(live._folder).close()
 
 
 def test_watchers_are_told(live):
     result = []
-    live.watch(lambda nodes: result.append(len(nodes)))
+    live._ahead.watchers.append(lambda nodes: result.append(len(nodes)))
     live.update(add=[(1, 2)])
     live.update([])
     live.bulk([[(5, 6)]])
@@ -842,7 +842,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("events", REFUSED.values(), ids=REFUSED.keys())
 def test_any_number_of_refused_events_is_one_entry_and_one_sync(live, appends, events):
-    live.ingest([SourceBatch(read_events(events), "http:a", len(events) - 1, 0)])
+    live._ingest([SourceBatch(read_events(events), "http:a", len(events) - 1, 0)])
     assert appends == [["events"]]
     assert len(letters(live)) >= 250
     assert live.streams == {"http:a": len(events) - 1}
@@ -850,7 +850,7 @@ def test_any_number_of_refused_events_is_one_entry_and_one_sync(live, appends, e
 
 def test_many_requests_with_refused_events_are_one_transaction(live, appends):
     parts = [SourceBatch(read_events(REFUSED["every other one"]), f"http:{n}", 499, 0) for n in range(20)]
-    receipts = live.ingest(parts)
+    receipts = live._ingest(parts)
     assert appends == [["events"] * 20]
     assert {(one.applied, one.dead) for one in receipts} == {(250, 250)}
 
@@ -867,7 +867,7 @@ def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends,
     monkeypatch.setattr(durable, "find_refused", lambda *_: {})
     good, bad = read_events([(n, n + 1, 0, 1) for n in range(500)]), read_events(REFUSED["every other one"])
     letter = DeadLetter("http:1", 499, 700, "no event", "x")
-    receipts = live.ingest(
+    receipts = live._ingest(
         [
             SourceBatch(good, "http:0", 499, 0),
             SourceBatch(bad, "http:1", 499, 0, dead=(letter,)),
@@ -890,16 +890,16 @@ def test_a_snapshot_is_reported_once_it_is_on_disk(tmp_path, monkeypatch):
     """Not while it is written; and when that was outlives the program."""
     live, seen = begin(tmp_path / "x"), []
     live.update(add=[(1, 2)])
-    before, whole = (live.saved_at, live.saved_time), folders._swap
+    before, whole = (live._ahead.saved_at, live._snapshots.saved_time), folders._swap
 
     def swap(staged, target):
-        seen.append((live.saved_at, live.saved_time))
+        seen.append((live._ahead.saved_at, live._snapshots.saved_time))
         whole(staged, target)
 
     monkeypatch.setattr(folders, "_swap", swap)
     live.snapshot()
-    assert (seen, live.saved_at) == ([before], 1)
-    assert live.saved_time >= before[1] > 0
+    assert (seen, live._ahead.saved_at) == ([before], 1)
+    assert live._snapshots.saved_time >= before[1] > 0
     crash(live)
-    with dygcn.open(live.folder) as again:
-        assert abs(again.saved_time - live.saved_time) < 5
+    with dygcn.open(live._folder) as again:
+        assert abs(again._snapshots.saved_time - live._snapshots.saved_time) < 5

@@ -48,14 +48,14 @@ def check_updates_go_on(folder, disk):
     for step in range(12):
         live.update(add=[(step, step + 1)])
         live._snapshots.wait()
-    assert live.log.failure is None
+    assert live._log.failure is None
     assert disk.tries == 8  # from the fifth update on
-    assert "No space left" in live.snapshot_failure
-    assert (list_snapshots(folder), live.saved_at) == ([], 0)
+    assert "No space left" in live._snapshots.failure
+    assert (list_snapshots(folder), live._ahead.saved_at) == ([], 0)
     disk.full = False
     live.update(add=[(20, 21)])
     live._snapshots.wait()
-    assert (live.snapshot_failure, live.saved_at) == (None, 13)
+    assert (live._snapshots.failure, live._ahead.saved_at) == (None, 13)
     tries = disk.tries
     live.update(add=[(21, 22)])
     live._snapshots.wait()
@@ -119,15 +119,15 @@ def test_a_snapshot_that_was_asked_for_says_that_it_failed(tmp_path, disk):
     live.update(add=[(2, 3)])
     disk.full = False
     live.snapshot()
-    assert (live.snapshot_failure, live.saved_at) == (None, 2)
+    assert (live._snapshots.failure, live._ahead.saved_at) == (None, 2)
     crash(live)
 
 
 def test_the_end_is_one_without_a_snapshot(tmp_path, disk):
     with begin(tmp_path / "x") as live:
         live.update(add=[(1, 2)])
-    assert live.snapshot_failure is not None
-    with dygcn.open(live.folder) as again:
+    assert live._snapshots.failure is not None
+    with dygcn.open(live._folder) as again:
         assert same(again, live)
 
 
@@ -146,7 +146,7 @@ def test_a_change_that_only_a_snapshot_holds_fails_with_it(tmp_path, disk, chang
             use()
     live.close()
     disk.full = False
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again.digest() == before
 
 
@@ -163,12 +163,12 @@ def test_old_snapshots_that_cannot_be_dropped_stop_nobody(tmp_path, monkeypatch)
     monkeypatch.setattr(snapshots, "drop_old_snapshots", full)
     with pytest.raises(StorageError, match="No space left"):
         live.snapshot()
-    assert (live.saved_at, live.log.failure) == (3, None)
+    assert (live._ahead.saved_at, live._log.failure) == (3, None)
     monkeypatch.undo()
     live.update(add=[(7, 8)])
     live.snapshot()
-    assert [sequence for sequence, _ in list_snapshots(live.folder)] == [4, 3]
-    assert live.snapshot_failure is None
+    assert [sequence for sequence, _ in list_snapshots(live._folder)] == [4, 3]
+    assert live._snapshots.failure is None
     again = reopened(live)
     assert same(again, live)
     crash(again)
@@ -198,7 +198,7 @@ def test_no_memory_for_a_snapshot_stops_nobody(tmp_path, monkeypatch):
 
     monkeypatch.setattr(snapshots, "take_snapshot", no_memory)
     live.update(add=[(1, 2)])
-    assert live.snapshot_failure == "MemoryError"
+    assert live._snapshots.failure == "MemoryError"
     live.update(add=[(2, 3)])
     again = reopened(live)
     assert same(again, live)
@@ -217,7 +217,7 @@ def test_a_failure_is_told_where_nobody_observes(tmp_path, disk, caplog):
         def snapshot_failed(self, sequence, error):
             told.append((sequence, str(error)))
 
-    live.observe(Counting())
+    live._ahead.observe(Counting())
     live.update(add=[(2, 3)])
     live._snapshots.wait()
     assert told == [(2, "[Errno 28] No space left on device")]
@@ -232,11 +232,18 @@ def with_room_for_the_log_alone(folder):
     for step in range(5):
         live.update(add=[(step, step + 100_000)])
         live._snapshots.wait()
-    failed, saved = live.snapshot_failure is not None, live.saved_at
+    failed, saved = live._snapshots.failure is not None, live._ahead.saved_at
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     live.update(add=[(7, 8)])
     live._snapshots.wait()
-    told = failed, saved, live.snapshot_failure, live.saved_at, live.log.failure, live.digest()
+    told = (
+        failed,
+        saved,
+        live._snapshots.failure,
+        live._ahead.saved_at,
+        live._log.failure,
+        live.digest(),
+    )
     live._let_go()
     return told
 
@@ -245,8 +252,8 @@ def test_a_real_disk_without_room_for_snapshots(tmp_path):
     started = begin(tmp_path / "x")
     started.bulk([[(n, n + 1) for n in range(20_000)]])
     started.close()
-    said = in_child(lambda: with_room_for_the_log_alone(started.folder))
-    with dygcn.open(started.folder) as again:
+    said = in_child(lambda: with_room_for_the_log_alone(started._folder))
+    with dygcn.open(started._folder) as again:
         assert said == repr((True, 1, None, 7, None, again.digest()))
 
 

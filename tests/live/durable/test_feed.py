@@ -89,7 +89,7 @@ class FeedMachine(Dated):
     @rule()
     def restart(self):
         """Batches of the log that are replayed as one are told as one; the last few are replayed alone."""
-        self.joined |= {*range(self.live.saved_at + 1, self.live.sequence - recovery._SHARE + 1)}
+        self.joined |= {*range(self.live._ahead.saved_at + 1, self.live.sequence - recovery._SHARE + 1)}
         if self.half_life is not None:  # a removed edge that has not faded moved nobody, and is replayed
             self.exact_from = self.live.sequence
         self.live = reopened(self.live)
@@ -436,7 +436,7 @@ def test_a_page_looks_at_few_of_those_who_left(live, monkeypatch):
     looked, whole = [], Feed._gone
     monkeypatch.setattr(Feed, "_gone", lambda self, ids: looked.append(len(ids)) or whole(self, ids))
     reader = Reader()
-    reader.cursor, reader.shown = cursor, live.history
+    reader.cursor, reader.shown = cursor, live.feed.history
     for _ in range(19):
         page = live.feed.since(reader.cursor, 1)
         assert (len(page.rows), page.more) == (0, True)
@@ -501,7 +501,7 @@ def test_versions_are_the_sequence_of_the_page(live):
     rows = live.feed.since(cursor, 9).rows
     assert dict(zip(rows.ids.tolist(), rows.versions.tolist(), strict=True)) == {8: 3, 9: 3}
     assert dict(zip(rows.left.tolist(), rows.left_versions.tolist(), strict=True)) == {1: 3, 2: 3}
-    assert rows.history == live.history
+    assert rows.history == live.feed.history
 
 
 def test_strings(tmp_path):

@@ -53,7 +53,7 @@ def lived(folder, **options):
     live.update(add=[("hal", NAME), ("hal", "ann")], stream="clicks", offset=2)
     bad = decode_events(b'[{"src": "%b", "dst": 7}, {"src": "ann"}]' % NAME.encode(), "json", "string")
     dead = tuple(DeadLetter("clicks", 3, one.row, one.reason, one.text) for one in bad.bad)
-    live.ingest([SourceBatch(bad.batch, "clicks", 3, rows=bad.rows, dead=dead)])
+    live._ingest([SourceBatch(bad.batch, "clicks", 3, rows=bad.rows, dead=dead)])
     live.snapshot()
     live.update(add=[(NAME, "ann")], remove=[("cat", "eve")], stream="clicks", offset=4)
     return live
@@ -70,13 +70,13 @@ def test_no_file_names_it_and_everyone_else_is_exact(tmp_path):
     assert (receipt.found, receipt.dead_letters) == (1, 1)
     assert receipt.entries >= 2
     assert receipt.sequence == live.sequence
-    assert [letter.event for _, letter in live.log.dead_letters()] == ['{"src": "ann"}']
+    assert [letter.event for _, letter in live._log.dead_letters()] == ['{"src": "ann"}']
     digest = live.digest()
     live.close()
     assert files_with(tmp_path / "x") == []
     with dygcn.open(tmp_path / "x") as again:
         assert again.digest() == digest
-        assert again.damage == []
+        assert again._ahead.damage == []
         assert NAME not in again
 
 
@@ -156,9 +156,9 @@ def test_dead_letters_that_many_events_share_keep_the_others(tmp_path):
         for row, name in enumerate(names)
     ]
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.ingest([SourceBatch(read_events([("ann", "bob")]), "clicks", 1, dead=tuple(dead))])
+        live._ingest([SourceBatch(read_events([("ann", "bob")]), "clicks", 1, dead=tuple(dead))])
         live.forget(NAME)
-        left = [one for _, letter in live.log.dead_letters(1_000) for one in events_of(letter)]
+        left = [one for _, letter in live._log.dead_letters(1_000) for one in events_of(letter)]
         assert sorted(one.row for one in left) == [row for row in range(300) if row != 250]
         assert files_with(tmp_path / "x") == []
 
@@ -187,12 +187,12 @@ def test_old_events_are_dropped_and_later_ones_are_a_new_person(tmp_path, stream
     live = lived(tmp_path / "x")
     live.forget(NAME, t=100.0)
     if stream == "clicks":
-        live.offsets.streams.clear()  # as if the broker's stream were read from its start
+        live._offsets.streams.clear()  # as if the broker's stream were read from its start
     batch = event(t)
-    live.ingest([SourceBatch(batch, stream, position), SourceBatch(event(t, "new", "ann"))])
+    live._ingest([SourceBatch(batch, stream, position), SourceBatch(event(t, "new", "ann"))])
     assert (NAME in live) is comes
     assert "new" in live
-    assert live.forgotten.old_events == (not comes)
+    assert live._forgetting.summary().old_events == (not comes)
     assert live.digest() == live.recompute().digest()
     live.close()
 
@@ -203,17 +203,17 @@ def test_an_update_drops_old_events_too(tmp_path):
         live.update({"src": [NAME, "ann"], "dst": ["bob", "zoe"], "t": [5, 6]})
         assert NAME not in live
         assert "zoe" in live
-        assert live.forgotten.old_events == 1
+        assert live._forgetting.summary().old_events == 1
 
 
 def test_numbered_events_of_a_client_have_an_offset_each(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.ingest([SourceBatch(event(), "http:shop", 0, first=0)])
+        live._ingest([SourceBatch(event(), "http:shop", 0, first=0)])
         live.forget(NAME)
-        live.offsets.streams.clear()
+        live._offsets.streams.clear()
         both = read_events({"src": [NAME, NAME], "dst": ["bob", "cat"]})
-        live.ingest([SourceBatch(both, "http:shop", 1, first=0)])
-        assert live.forgotten.old_events == 1
+        live._ingest([SourceBatch(both, "http:shop", 1, first=0)])
+        assert live._forgetting.summary().old_events == 1
         assert NAME in live
 
 
@@ -224,12 +224,12 @@ def test_a_new_folder_goes_on_where_the_old_one_was(tmp_path):
     with dygcn.open(tmp_path / "new", fresh, after=live) as new:
         assert new.streams == live.streams
         for position in range(1, 5):
-            new.ingest([SourceBatch(event(), "clicks", position)])
+            new._ingest([SourceBatch(event(), "clicks", position)])
         assert NAME not in new
-        new.offsets.streams.clear()
-        new.ingest([SourceBatch(event(), "clicks", 4)])
+        new._offsets.streams.clear()
+        new._ingest([SourceBatch(event(), "clicks", 4)])
         assert NAME not in new
-        new.ingest([SourceBatch(event(), "clicks", 5)])
+        new._ingest([SourceBatch(event(), "clicks", 5)])
         assert NAME in new
     live.close()
     assert files_with(tmp_path / "new") != []  # the new person
@@ -241,7 +241,7 @@ def test_a_new_folder_remembers_offsets_after_a_restart(tmp_path):
     dygcn.open(tmp_path / "new", live.refit().embedding, after=live).close()
     with dygcn.open(tmp_path / "new") as new:
         assert new.streams == live.streams
-        assert new.forgotten.ids == 1
+        assert new._forgetting.summary().ids == 1
     live.close()
 
 
@@ -259,7 +259,7 @@ def test_restoring_an_older_backup_applies_later_forgets(tmp_path, file):
     with dygcn.open(tmp_path / "again") as again:
         assert again.digest() == digest
         assert NAME not in again
-        again.ingest([SourceBatch(event(), "clicks", 4)])
+        again._ingest([SourceBatch(event(), "clicks", 4)])
         assert NAME not in again
 
 
@@ -289,15 +289,15 @@ def test_an_event_of_a_source_forgets(tmp_path):
         b'"dan-miller"}, {"src": "ivy", "dst": "bob"}]'
     )
     before = SourceBatch(event(), "clicks", 5)
-    (first, receipt) = live.ingest([before, part_of(body, 6)])
+    (first, receipt) = live._ingest([before, part_of(body, 6)])
     assert (first.applied, receipt.applied) == (1, 2)
     assert NAME not in live
     assert "ivy" in live
     assert files_with(tmp_path / "x") == []
-    (again,) = live.ingest([part_of(body, 6)])
+    (again,) = live._ingest([part_of(body, 6)])
     assert again.status == "repeated"
-    assert live.forgotten.ids == 1
-    live.ingest([part_of(b'[{"op": "forget", "id": "dan-miller"}, {"src": "dan-miller", "dst": "bob"}]', 7)])
+    assert live._forgetting.summary().ids == 1
+    live._ingest([part_of(b'[{"op": "forget", "id": "dan-miller"}, {"src": "dan-miller", "dst": "bob"}]', 7)])
     assert NAME in live  # what comes after the forget is a new person
     assert live.digest() == live.recompute().digest()
     live.close()
@@ -389,8 +389,8 @@ def test_an_interrupted_forget_is_completed_when_the_folder_is_opened(tmp_path, 
     with dygcn.open(tmp_path / "x") as again:
         assert NAME not in again
         assert again.digest() == again.recompute().digest()
-        assert again.forgotten.ids == 1
-        again.ingest([SourceBatch(event(), "clicks", 4)])
+        assert again._forgetting.summary().ids == 1
+        again._ingest([SourceBatch(event(), "clicks", 4)])
         assert NAME not in again
     assert files_with(tmp_path / "x") == []
 
@@ -412,7 +412,7 @@ def test_files_of_the_base_are_replaced_one_by_one(tmp_path, monkeypatch, nth):
     live._let_go()
     monkeypatch.undo()
     with dygcn.open(tmp_path / "x") as again:
-        assert again.damage == []
+        assert again._ahead.damage == []
     assert files_with(tmp_path / "x") == []
     assert NAME not in dygcn.open(tmp_path / "x", as_of=0)
 
@@ -467,7 +467,7 @@ def failed_forget(live, monkeypatch):
 def test_a_new_person_stays_when_a_forget_is_completed_later(tmp_path, monkeypatch, restart):
     live = lived(tmp_path / "x")
     failed_forget(live, monkeypatch)
-    assert live.forgotten.ids == 0  # not out of every file yet
+    assert live._forgetting.summary().ids == 0  # not out of every file yet
     live.update(add=[(NAME, "zoe"), ("zoe", "yan")], stream="clicks", offset=9)
     live.snapshot()
     digest = live.digest()
@@ -478,7 +478,7 @@ def test_a_new_person_stays_when_a_forget_is_completed_later(tmp_path, monkeypat
         live.forget(["nobody"])
     assert NAME in live
     assert live.digest() == digest == live.recompute().digest()
-    assert live.forgotten.ids == 2 - restart
+    assert live._forgetting.summary().ids == 2 - restart
     live.forget(NAME)
     assert NAME not in live
     live.close()
@@ -502,7 +502,7 @@ def test_offsets_that_a_new_folder_took_over_survive_a_crash(tmp_path):
         dygcn.open(tmp_path / "new", live.refit().embedding, after=live)._let_go()
     with dygcn.open(tmp_path / "new") as new:
         assert new.streams == {"clicks": 3}
-        assert new.damage == []
+        assert new._ahead.damage == []
 
 
 def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
@@ -521,10 +521,10 @@ def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
     restore(tmp_path / "y", tmp_path / "z", forgets=tmp_path / "x")
     assert files_with(tmp_path / "z") == []
     with dygcn.open(tmp_path / "z") as live:
-        assert live.forgotten.ids == 4
-        live.ingest([SourceBatch(event(), "clicks", 7)])
+        assert live._forgetting.summary().ids == 4
+        live._ingest([SourceBatch(event(), "clicks", 7)])
         assert NAME not in live
-        live.ingest([SourceBatch(event(), "clicks", 8)])
+        live._ingest([SourceBatch(event(), "clicks", 8)])
         assert NAME in live
 
 
@@ -535,13 +535,13 @@ def test_forgets_of_folders_that_parted_are_all_applied(tmp_path):
 def test_old_events_that_are_bad_do_not_become_dead_letters_again(tmp_path, position, t, stays):
     live = lived(tmp_path / "x")
     live.forget(NAME, t=100)
-    live.offsets.streams.clear()
+    live._offsets.streams.clear()
     time = b"" if t is None else b', "t": %d' % t
     bad = decode_events(b'[{"src": "%b", "dst": 7%b}]' % (NAME.encode(), time), "json", "string")
     dead = tuple(DeadLetter("clicks", position, one.row, one.reason, one.text) for one in bad.bad)
-    live.ingest([SourceBatch(bad.batch, "clicks", position, rows=bad.rows, dead=dead)])
+    live._ingest([SourceBatch(bad.batch, "clicks", position, rows=bad.rows, dead=dead)])
     assert bool(files_with(tmp_path / "x")) is stays
-    assert live.forgotten.old_events == (not stays)
+    assert live._forgetting.summary().old_events == (not stays)
     live.close()
 
 
@@ -555,7 +555,7 @@ def test_dead_letters_that_name_it_in_any_way_are_dropped(tmp_path, name):
     ]
     dead = [DeadLetter("s", 1, row, "bad", text) for row, text in enumerate([*texts, f"{name}-2 or x{name}"])]
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.ingest([SourceBatch(read_events([("ann", "bob")]), "s", 1, dead=tuple(dead))])
+        live._ingest([SourceBatch(read_events([("ann", "bob")]), "s", 1, dead=tuple(dead))])
         assert live.forget(name).dead_letters == len(texts)
 
 
@@ -564,7 +564,7 @@ def test_dead_letters_that_name_a_number_are_dropped(tmp_path, number):
     texts = [f"src={number};", f'{{"src":{number},"dst', f"the id {number} is bad"]
     dead = tuple(DeadLetter("s", 1, row, text, "") for row, text in enumerate([*texts, f"{number}1"]))
     with dygcn.open(tmp_path / "x", dygcn.fit([(1, 2), (2, 3), (number, 1)], dim=4)) as live:
-        live.ingest([SourceBatch(read_events([(1, 2)]), "s", 1, dead=dead)])
+        live._ingest([SourceBatch(read_events([(1, 2)]), "s", 1, dead=dead)])
         assert live.forget(number).dead_letters == len(texts)
 
 
@@ -590,8 +590,8 @@ def test_new_events_of_a_forgotten_id_cost_no_hash_each(tmp_path, monkeypatch):
         live.forget(NAME, t=100)
         monkeypatch.setattr(Erasures, "numbers_of", lambda *_: pytest.fail("it was looked for"))
         dead = tuple(DeadLetter("s", 2, row, "bad", f'{{"src": "{NAME}", "t": 101}}') for row in range(9))
-        live.ingest([SourceBatch(event(101), "s", 2, dead=dead)])
-        assert live.log.count_dead_letters() == 9
+        live._ingest([SourceBatch(event(101), "s", 2, dead=dead)])
+        assert live._log.count_dead_letters() == 9
         assert NAME in live
 
 
@@ -599,15 +599,15 @@ def test_a_second_forget_without_a_time_does_not_undo_the_first(tmp_path):
     with dygcn.open(tmp_path / "x", fitted()) as live:
         live.forget(NAME, t=100)
         live.forget(NAME)
-        live.ingest([SourceBatch(event(50), "late", 1)])
+        live._ingest([SourceBatch(event(50), "late", 1)])
         assert NAME not in live
 
 
 def test_forget_events_of_one_message_have_a_time_each(tmp_path):
     body = b'[{"op": "forget", "id": "dan-miller", "t": 5}, {"op": "forget", "id": "eve", "t": 100}]'
     with dygcn.open(tmp_path / "x", fitted()) as live:
-        live.ingest([part_of(body)])
-        live.ingest([SourceBatch(event(50), "late", 1), SourceBatch(event(50, "eve"), "late", 2)])
+        live._ingest([part_of(body)])
+        live._ingest([SourceBatch(event(50), "late", 1), SourceBatch(event(50, "eve"), "late", 2)])
         assert NAME in live
         assert "eve" not in live
 
@@ -826,7 +826,7 @@ def test_a_folder_is_that_of_its_graph_whatever_was_forgotten(tmp_path_factory, 
             live._let_go()
             live = dygcn.open(folder)
         else:  # everything is sent again
-            live.ingest([SourceBatch(read_events(names), "s", at) for at, (what, names) in enumerate(sent)])
+            live._ingest([SourceBatch(read_events(names), "s", at) for at, (what, names) in enumerate(sent)])
         fresh = dygcn.start(model)
         fresh.update(add=sorted(edges))
         assert live.digest() == fresh.digest()

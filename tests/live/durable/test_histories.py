@@ -62,7 +62,7 @@ class MirrorMachine(OneFolder):
 
     @rule()
     def begin_epoch(self):
-        self.live.begin_epoch()
+        self.live.feed.begin_epoch()
 
     # -- the end of the process, and of the disk
 
@@ -272,9 +272,9 @@ def live(tmp_path):
 def replaced(live, backup):
     """Lose the folder, put a copy of the backup in its cursor, and open it."""
     crash(live)
-    shutil.rmtree(live.folder)
-    shutil.copytree(backup, live.folder)
-    return dygcn.open(live.folder)
+    shutil.rmtree(live._folder)
+    shutil.copytree(backup, live._folder)
+    return dygcn.open(live._folder)
 
 
 @pytest.mark.parametrize("more", [0, 1, 4, 5, 6, 9])
@@ -285,11 +285,11 @@ def test_a_folder_that_was_replaced_by_an_older_copy(live, tmp_path, more):
     for n in range(5):
         live.update(add=[(100 + n, n)])
     reader = Reader().catch_up(live)
-    shown = live.history
+    shown = live.feed.history
     again = replaced(live, backup)
     for n in range(more):
         again.update(add=[(200 + n, n)])
-    assert not again.confirms(shown)
+    assert not again.feed.confirms(shown)
     resets = reader.resets
     reader.catch_up(again)
     assert reader.resets == resets + 1
@@ -339,7 +339,7 @@ def test_what_only_snapshots_hold_tells_copies_apart(live, tmp_path, name):
     for one, n in ((live, 3), (other, 7)):
         OPERATIONS[name](one, n)
     assert live.sequence == other.sequence
-    assert not other.confirms(live.history)
+    assert not other.feed.confirms(live.feed.history)
     reader = Reader().catch_up(live)
     reader.catch_up(other)
     other._let_go()
@@ -355,18 +355,18 @@ def test_copies_that_did_the_same_are_one_history(live, tmp_path):
     other = dygcn.open(crashed_copy(live, tmp_path / "other"))
     for one in (live, other):
         one.update(add=[(3, 30)])
-    assert other.history == live.history
-    assert other.confirms(live.history)
+    assert other.feed.history == live.feed.history
+    assert other.feed.confirms(live.feed.history)
     other._let_go()
 
 
 def test_a_new_log_is_a_new_epoch(live, tmp_path):
-    reader, shown = Reader().catch_up(live), live.history
+    reader, shown = Reader().catch_up(live), live.feed.history
     live.save(tmp_path / "model")
     with dygcn.open(tmp_path / "new", dygcn.load(tmp_path / "model")) as new:
-        assert new.history.epoch != shown.epoch
-        assert new.history.generation >= shown.generation
-        assert not new.confirms(shown)
+        assert new.feed.history.epoch != shown.epoch
+        assert new.feed.history.generation >= shown.generation
+        assert not new.feed.confirms(shown)
         reader.catch_up(new)
         assert reader.resets == 2
 
@@ -375,14 +375,14 @@ def test_a_new_log_is_a_new_epoch(live, tmp_path):
 
 
 def test_a_new_epoch_starts_everyone_anew(live):
-    reader, shown = Reader().catch_up(live), live.history
-    first = live.begin_epoch()
-    assert first == live.history
+    reader, shown = Reader().catch_up(live), live.feed.history
+    first = live.feed.begin_epoch()
+    assert first == live.feed.history
     assert (first.sequence, len(first.epoch), len(first.chain)) == (shown.sequence + 1, 16, 32)
     assert first.epoch != shown.epoch
     assert first.generation > shown.generation
-    assert not live.confirms(shown)
-    assert live.confirms(first)
+    assert not live.feed.confirms(shown)
+    assert live.feed.confirms(first)
     reader.catch_up(live)
     assert reader.resets == 2
     live.update(add=[(1, 9)])
@@ -391,16 +391,16 @@ def test_a_new_epoch_starts_everyone_anew(live):
 
 
 def test_a_generation_grows_also_where_the_clock_does_not(live, monkeypatch):
-    before = live.history.generation
+    before = live.feed.history.generation
     monkeypatch.setattr("dygcn.live.durable.storage.entries.time.time_ns", lambda: 0)
-    assert [live.begin_epoch().generation - before for _ in range(3)] == [1, 2, 3]
+    assert [live.feed.begin_epoch().generation - before for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("saved", ["never", "before", "behind", "pruned"])
 def test_an_epoch_survives(live, saved):
     if saved == "before":
         live.snapshot()
-    first = live.begin_epoch()
+    first = live.feed.begin_epoch()
     if saved != "never":
         live.snapshot()
     live.update(add=[(1, 9)])
@@ -408,14 +408,14 @@ def test_an_epoch_survives(live, saved):
         for n in range(3):
             live.update(add=[(1, 10 + n)])
             live.snapshot()
-        oldest = live.log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
+        oldest = live._log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
         assert oldest > first.sequence
-    shown = live.history
+    shown = live.feed.history
     for _ in range(2):
         live = reopened(live)
-        assert live.history == shown
-        assert live.confirms(shown)
-    assert live.begin_epoch().generation > first.generation
+        assert live.feed.history == shown
+        assert live.feed.confirms(shown)
+    assert live.feed.begin_epoch().generation > first.generation
     live._let_go()
 
 
@@ -426,7 +426,7 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
         for one in (live, twin):
             one.update(add=[(n, n + 2), (n, n + 5)])
         if n % 3 == 1:
-            live.begin_epoch()
+            live.feed.begin_epoch()
         if n % 4 == 3:
             live = reopened(live)
         assert live.digest() == twin.digest()
@@ -434,35 +434,35 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
         live.tolerate(0.1)
     with pytest.raises(dygcn.errors.FeatureError):
         live.flush()
-    assert live.log.failure is None
+    assert live._log.failure is None
     live._let_go()
 
 
 @pytest.mark.parametrize("body", [b"", bytes(15), bytes(17), b"\xff" * 16])
 def test_an_entry_that_is_no_epoch_is_damage(live, body):
     crash(live)
-    log = EventLog(live.folder / "log.sqlite3")
+    log = EventLog(live._folder / "log.sqlite3")
     log.append([NewEntry(EPOCH, "", -1, body)], log.last_batch_id + 1)
     log.close()
     with pytest.raises(DamagedLog, match="epoch"):
-        dygcn.open(live.folder)
+        dygcn.open(live._folder)
 
 
 def test_positions_are_known_as_long_as_they_are_remembered(live, monkeypatch):
     monkeypatch.setattr(log_module, "MOST_CHAINS", 8)
-    shown = [live.history]
+    shown = [live.feed.history]
     for n in range(20):
         live.update(add=[(1, 30 + n)])
-        shown.append(live.history)
+        shown.append(live.feed.history)
         if n % 6 == 5:
             live.snapshot()
-    known = [live.confirms(one) for one in shown]
-    in_file = live.log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
+    known = [live.feed.confirms(one) for one in shown]
+    in_file = live._log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
     assert known == [one.sequence >= min(in_file, live.sequence - 7) for one in shown]
-    snapshots = [sequence for sequence, _ in list_snapshots(live.folder)]
-    assert all(live.confirms(one) for one in shown if one.sequence in snapshots)
+    snapshots = [sequence for sequence, _ in list_snapshots(live._folder)]
+    assert all(live.feed.confirms(one) for one in shown if one.sequence in snapshots)
     again = reopened(live)
-    assert [again.confirms(one) for one in shown] == [one.sequence >= in_file for one in shown]
+    assert [again.feed.confirms(one) for one in shown] == [one.sequence >= in_file for one in shown]
     again._let_go()
 
 
@@ -470,14 +470,14 @@ def test_positions_that_are_pruned_are_remembered(live):
     shown = []
     for n in range(50):
         live.update(add=[(1, 30 + n)])
-        shown.append(live.history)
+        shown.append(live.feed.history)
         live.snapshot()
-    assert all(map(live.confirms, shown))
-    assert live.log._db.execute("SELECT count(*) FROM entries").fetchone()[0] <= 2
+    assert all(map(live.feed.confirms, shown))
+    assert live._log._db.execute("SELECT count(*) FROM entries").fetchone()[0] <= 2
 
 
 def test_positions_that_somebody_made_up(live):
-    now = live.history
+    now = live.feed.history
     for wrong in (
         dataclasses.replace(now, generation=now.generation + 1),
         dataclasses.replace(now, epoch="0" * 16),
@@ -486,7 +486,7 @@ def test_positions_that_somebody_made_up(live):
         *(dataclasses.replace(now, sequence=n) for n in (-1, 0, now.sequence + 1, 10**30)),
         History(0, "", 0, ""),
     ):
-        assert not live.confirms(wrong)
+        assert not live.feed.confirms(wrong)
 
 
 # ---- restoring ---------------------------------------------------------------------------------------
@@ -496,29 +496,29 @@ def test_a_folder_is_restored(live, tmp_path):
     live.update(add=[(1, 50)], stream="clicks", offset=7)
     live.tolerate(0.25)
     live.flush()
-    shown = live.history
+    shown = live.feed.history
     digest, streams = live.digest(), live.streams
     live.close()
-    (live.folder / "cursors").mkdir(exist_ok=True)
-    (live.folder / "cursors" / "one.json").write_text("{}")
-    before = sorted(path.relative_to(live.folder) for path in live.folder.rglob("*"))
-    position = dygcn.restore(live.folder, tmp_path / "deep" / "er" / "again")
-    assert sorted(path.relative_to(live.folder) for path in live.folder.rglob("*")) == before
+    (live._folder / "cursors").mkdir(exist_ok=True)
+    (live._folder / "cursors" / "one.json").write_text("{}")
+    before = sorted(path.relative_to(live._folder) for path in live._folder.rglob("*"))
+    position = dygcn.restore(live._folder, tmp_path / "deep" / "er" / "again")
+    assert sorted(path.relative_to(live._folder) for path in live._folder.rglob("*")) == before
     with dygcn.open(tmp_path / "deep" / "er" / "again") as again:
-        assert again.confirms(position)
-        assert again.history.epoch == position.epoch
+        assert again.feed.confirms(position)
+        assert again.feed.history.epoch == position.epoch
         assert position.generation > shown.generation
-        assert not again.confirms(shown)
+        assert not again.feed.confirms(shown)
         assert (again.digest(), again.streams, again.tolerance) == (digest, streams, 0.25)
-        assert not (again.folder / "cursors").exists()
+        assert not (again._folder / "cursors").exists()
     assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["again"]
-    with dygcn.open(live.folder) as same:
-        assert same.history == shown
+    with dygcn.open(live._folder) as same:
+        assert same.feed.history == shown
 
 
 def test_of_two_restored_copies_the_last_one_wins(live, tmp_path):
     live.close()
-    first, second = (dygcn.restore(live.folder, tmp_path / name) for name in ("one", "two"))
+    first, second = (dygcn.restore(live._folder, tmp_path / name) for name in ("one", "two"))
     assert first.sequence == second.sequence
     assert first.epoch != second.epoch
     assert second.generation >= first.generation > 0
@@ -526,7 +526,7 @@ def test_of_two_restored_copies_the_last_one_wins(live, tmp_path):
 
 def test_a_backup_that_is_open_is_not_restored(live, tmp_path):
     with pytest.raises(FolderInUse):
-        dygcn.restore(live.folder, tmp_path / "again")
+        dygcn.restore(live._folder, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 
@@ -538,24 +538,24 @@ def test_what_cannot_be_restored_says_so(live, tmp_path):
     for backup, folder, named in (
         (tmp_path / "plain", tmp_path / "new", "not a durable folder"),
         (tmp_path / "nothing", tmp_path / "new", "not a durable folder"),
-        (live.folder, tmp_path / "here", "exists"),
-        (live.folder, tmp_path / "link", "exists"),
-        (live.folder, live.folder, "exists"),
-        (live.folder, live.folder / "inside", "lies inside"),
+        (live._folder, tmp_path / "here", "exists"),
+        (live._folder, tmp_path / "link", "exists"),
+        (live._folder, live._folder, "exists"),
+        (live._folder, live._folder / "inside", "lies inside"),
     ):
         with pytest.raises(FolderError, match=named):
             dygcn.restore(backup, folder)
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert len(again) == 21
 
 
 def test_a_damaged_backup_is_not_restored(live, tmp_path):
     live.update(add=[(1, 50)])
     live.close()
-    for path in (live.folder, *(cursor for _, cursor in list_snapshots(live.folder))):
+    for path in (live._folder, *(cursor for _, cursor in list_snapshots(live._folder))):
         (path / "graph.safetensors").write_bytes(b"")
     with pytest.raises((FolderError, StorageError)):
-        dygcn.restore(live.folder, tmp_path / "again")
+        dygcn.restore(live._folder, tmp_path / "again")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x"]
 
 
@@ -593,7 +593,7 @@ def test_a_restart_keeps_back_what_was_kept_back(hubs, tmp_path, saved, end):
     sequence, digest = live.sequence, live.digest()
     assert any(reader.rows[one] != live[one].tobytes() for one in live)
     getattr(live, end)()
-    again = dygcn.open(live.folder)
+    again = dygcn.open(live._folder)
     assert (again.tolerance, again.sequence) == (0.5, sequence)
     assert again.digest() == again.recompute().digest() == digest
     assert reader.catch_up(again, exact=False).reported == []
@@ -613,7 +613,7 @@ def test_a_restart_without_anything_kept_back_is_quiet(hubs, tmp_path):
     reader = Reader().catch_up(live)
     for _ in range(2):
         live = reopened(live)
-        assert (live.sequence, len(live.feed.since(reader.cursor, 9).rows)) == (live.saved_at, 0)
+        assert (live.sequence, len(live.feed.since(reader.cursor, 9).rows)) == (live._ahead.saved_at, 0)
     live._let_go()
 
 
@@ -641,8 +641,8 @@ def test_closing_publishes_nothing(hubs, tmp_path):
     live.close()
     sequence = live.sequence
     for _ in range(2):
-        with dygcn.open(live.folder) as again:
-            assert (again.sequence, again.saved_at, again.tolerance) == (sequence, sequence, 0.5)
+        with dygcn.open(live._folder) as again:
+            assert (again.sequence, again._ahead.saved_at, again.tolerance) == (sequence, sequence, 0.5)
             assert again.digest() == live.digest()
             assert reader.catch_up(again, exact=False).reported == []
 
@@ -657,16 +657,16 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
         live.snapshot()
     live = reopened(live)
     assert live.tolerance == tolerance
-    assert live.version == live.log.last_batch_id
+    assert live.version == live._log.last_batch_id
     live._let_go()
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None])
 def test_a_tolerance_that_is_none_leaves_no_trace(live, wrong):
-    before = live.history
+    before = live.feed.history
     with pytest.raises(OptionError, match="tolerance is"):
         live.tolerate(wrong)
-    assert (live.history, live.log.failure) == (before, None)
+    assert (live.feed.history, live._log.failure) == (before, None)
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
@@ -686,8 +686,13 @@ def test_what_was_published_by_halves_fails_the_log(hubs, tmp_path, monkeypatch,
         meanwhile.setattr(Announcer, "_say", say)
         with pytest.raises(error):
             change(live)
-    assert isinstance(live.log.failure, WriteFailed)
-    for use in (live.flush, lambda: live.update(add=[(3, 77)]), lambda: live.tolerate(1), live.begin_epoch):
+    assert isinstance(live._log.failure, WriteFailed)
+    for use in (
+        live.flush,
+        lambda: live.update(add=[(3, 77)]),
+        lambda: live.tolerate(1),
+        live.feed.begin_epoch,
+    ):
         with pytest.raises(WriteFailed):
             use()
     again = reopened(live)

@@ -21,7 +21,7 @@ def folder(tmp_path):
     live = begin(tmp_path / "folder")
     live.update(add=[(1, 2)])
     crash(live)
-    return live.folder
+    return live._folder
 
 
 def lose_log(folder, how):
@@ -108,10 +108,10 @@ def test_a_full_disk_at_the_start_is_not_damage(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     crash(live)
-    said = in_child(lambda: opened_on_a_full_disk(live.folder))
+    said = in_child(lambda: opened_on_a_full_disk(live._folder))
     assert said.startswith("StorageError")
     assert "disk" in said or "File too large" in said
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again.digest() == live.digest()
 
 

@@ -53,7 +53,7 @@ def from_broker(stream, position):
 
 
 def statuses(live, *parts):
-    return [receipt.status for receipt in live.ingest(parts)]
+    return [receipt.status for receipt in live._ingest(parts)]
 
 
 # ---- places --------------------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ def test_clients_take_no_place_from_brokers(live, monkeypatch):
     assert statuses(live, *(sent(f"http:{n}", 0) for n in range(5))) == [APPLIED] * 3 + [FULL] * 2
     assert statuses(live, *(from_broker(f"kafka:x/{n}", 0) for n in range(3))) == [APPLIED] * 2 + [FULL]
     live.close()
-    again = dygcn.open(live.folder)
+    again = dygcn.open(live._folder)
     assert statuses(again, sent("http:5", 0), from_broker("kafka:x/3", 0)) == [FULL, FULL]
-    assert again.forget_stream("http:0") == 0
+    assert again._forget_stream("http:0") == 0
     assert statuses(again, sent("http:5", 0), sent("http:6", 0)) == [APPLIED, FULL]
     again.close()
 
@@ -79,7 +79,7 @@ def test_a_client_that_comes_too_early_takes_no_place(live, monkeypatch):
 
 def test_the_longest_silent_client_goes_where_there_is_no_other_place(live, clock, monkeypatch):
     monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
-    live.offsets.idle_seconds = 100.0
+    live._offsets.idle_seconds = 100.0
     for name in "abc":
         assert statuses(live, sent(f"http:{name}", 0)) == [APPLIED]
         clock.now += 10
@@ -116,7 +116,7 @@ def test_the_time_of_silence_outlives_a_restart(tmp_path, clock, monkeypatch):
     assert statuses(live, sent("http:a", 0), sent("http:b", 0)) == [APPLIED] * 2
     live.close()
     clock.now += offsets.IDLE_SECONDS / 2
-    live = dygcn.open(live.folder)
+    live = dygcn.open(live._folder)
     assert statuses(live, sent("http:b", 1)) == [APPLIED]
     clock.now += offsets.IDLE_SECONDS / 2
     assert statuses(live, sent("http:c", 0), sent("http:d", 0)) == [APPLIED, FULL]
@@ -129,11 +129,11 @@ def test_the_time_of_silence_outlives_a_restart(tmp_path, clock, monkeypatch):
 
 def test_a_forgotten_client_is_told_and_nothing_is_applied(live):
     assert statuses(live, sent("http:a", 0, 5)) == [APPLIED]
-    assert live.forget_stream("http:a") == 4
-    assert live.forget_stream("http:a") is None
+    assert live._forget_stream("http:a") == 4
+    assert live._forget_stream("http:a") is None
     before = live.digest()
     for part in (sent("http:a", 0), sent("http:a", 0, 5), sent("http:a", 5), sent("http:a", 9)):
-        [receipt] = live.ingest([part])
+        [receipt] = live._ingest([part])
         assert (receipt.status, receipt.expected, receipt.applied) == (FORGOTTEN, 5, 0)
     wrong = [sent("http:a", 4, 2, resumes=True), sent("http:a", 6, resumes=True)]
     assert statuses(live, *wrong) == [FORGOTTEN] * 2
@@ -145,7 +145,7 @@ def test_a_forgotten_client_is_told_and_nothing_is_applied(live):
 
 def test_a_forgotten_stream_of_a_broker_goes_on_where_it_was(live):
     assert statuses(live, *(from_broker("kafka:x/0", n) for n in range(5))) == [APPLIED] * 5
-    assert live.forget_stream("kafka:x/0") == 4
+    assert live._forget_stream("kafka:x/0") == 4
     assert len(live.update([(7, 8)], stream="kafka:x/0", offset=4)) == 0
     found = statuses(live, *(from_broker("kafka:x/0", n) for n in range(6)))
     assert found == [REPEATED] * 5 + [APPLIED]
@@ -155,8 +155,8 @@ def test_a_forgotten_stream_of_a_broker_goes_on_where_it_was(live):
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_forgetting_is_durable(live, snapshot):
     statuses(live, sent("http:a", 0, 5), sent("http:b", 0), from_broker("nats:y", 3))
-    live.forget_stream("http:a")
-    live.forget_stream("nats:y")
+    live._forget_stream("http:a")
+    live._forget_stream("nats:y")
     if snapshot:
         live.snapshot()
     again = reopened(live)
@@ -174,9 +174,9 @@ def test_as_many_forgotten_names_are_remembered_as_is_said(live, monkeypatch):
     monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 3)
     for n in range(5):
         statuses(live, sent(f"http:{n}", 0, 2))
-        live.forget_stream(f"http:{n}")
+        live._forget_stream(f"http:{n}")
     # The two that were forgotten first are strangers: who goes on is told that the beginning is missing.
-    found = live.ingest([sent(f"http:{n}", 2) for n in range(5)])
+    found = live._ingest([sent(f"http:{n}", 2) for n in range(5)])
     assert [(one.status, one.expected) for one in found] == [(GAP, 0)] * 2 + [(FORGOTTEN, 2)] * 3
 
 
@@ -185,14 +185,14 @@ def test_the_manifest_of_as_many_streams_as_can_be_can_be_read(tmp_path, monkeyp
     live = begin(tmp_path / "x")
     longest = 200 - len("http:") - 6
     for n in range(offsets.MOST_CLIENTS):
-        live.offsets.reach(f"http:{'é' * (longest // 2)}{n:06d}", 2**62)
-        live.offsets.reach(f"nats:{'x' * longest}{n:06d}", 2**63 - 1)
-    live.offsets._forgotten = {2**62 + n: 2**62 + n for n in range(offsets.MOST_FORGOTTEN)}
+        live._offsets.reach(f"http:{'é' * (longest // 2)}{n:06d}", 2**62)
+        live._offsets.reach(f"nats:{'x' * longest}{n:06d}", 2**63 - 1)
+    live._offsets._forgotten = {2**62 + n: 2**62 + n for n in range(offsets.MOST_FORGOTTEN)}
     live.update([(1, 2)])
     live.close()
-    with dygcn.open(live.folder) as again:
-        assert again.damage == []
-        assert again.offsets.image() == live.offsets.image()
+    with dygcn.open(live._folder) as again:
+        assert again._ahead.damage == []
+        assert again._offsets.image() == live._offsets.image()
 
 
 def test_what_is_packed():
@@ -238,7 +238,7 @@ class Forgetting(RuleBasedStateMachine):
             resumes=resumes,
         )
         here = client in self.live.streams
-        [receipt] = self.live.ingest([part])
+        [receipt] = self.live._ingest([part])
         if receipt.status == APPLIED:
             assert first <= last + 1
             self.oracle.apply([self.edge(client, n) for n in numbers if n > last])
@@ -259,7 +259,7 @@ class Forgetting(RuleBasedStateMachine):
     @rule(client=CLIENTS)
     def forget(self, client):
         here = client in self.live.streams
-        assert self.live.forget_stream(client) == (self.sent[client] if here else None)
+        assert self.live._forget_stream(client) == (self.sent[client] if here else None)
 
     @rule(seconds=st.sampled_from([1, 60, offsets.IDLE_SECONDS]))
     def wait(self, seconds):

@@ -34,15 +34,15 @@ def live(tmp_path):
 
 WRITES = {
     "update": lambda live: live.update(add=[(1, 9)]),
-    "ingest": lambda live: live.ingest([SourceBatch(read_events([(1, 9)]))]),
+    "ingest": lambda live: live._ingest([SourceBatch(read_events([(1, 9)]))]),
     "snapshot": lambda live: live.snapshot(),
     "remove_nodes": lambda live: live.remove_nodes([1]),
     "bulk": lambda live: live.bulk([[(1, 9)]]),
     "tolerate": lambda live: live.tolerate(0.5),
-    "begin_epoch": lambda live: live.begin_epoch(),
-    "forget_stream": lambda live: live.forget_stream("a"),
-    "discard": lambda live: live.log.discard([1]),
-    "prune": lambda live: live.log.prune(1),
+    "begin_epoch": lambda live: live.feed.begin_epoch(),
+    "forget_stream": lambda live: live._forget_stream("a"),
+    "discard": lambda live: live._log.discard([1]),
+    "prune": lambda live: live._log.prune(1),
 }
 READS = {
     "vector": lambda live: live.vector(1).tobytes().hex(),
@@ -59,7 +59,7 @@ def check_child_writes_nothing(live):
         assert "forked" in said
         assert "spawn" in said
     live.update(add=[(2, 3)])
-    assert live.log.failure is None
+    assert live._log.failure is None
     assert same_again(live)
 
 
@@ -89,7 +89,7 @@ def test_a_forked_process_reads(live, read):
 
 def test_a_forked_process_does_not_read_the_file_of_the_log(live):
     """SQLite forbids it; vectors and what is in memory need no file."""
-    assert in_child(live.log.count_dead_letters).startswith("FolderInUse")
+    assert in_child(live._log.count_dead_letters).startswith("FolderInUse")
 
 
 def leave(live):
@@ -101,9 +101,9 @@ def leave(live):
 def test_the_end_in_a_forked_process_is_none(live, end):
     assert in_child(lambda: end(live)) == "None"
     with pytest.raises(FolderInUse):
-        dygcn.open(live.folder)
+        dygcn.open(live._folder)
     live.update(add=[(2, 3)])
-    assert list_snapshots(live.folder) == []
+    assert list_snapshots(live._folder) == []
     assert same_again(live)
 
 
@@ -127,7 +127,7 @@ def held_by(db):
 
 def test_a_connection_of_the_parent_is_never_closed_in_a_fork(live):
     """Neither by `close`, nor by being forgotten: one reference more than there are owners keeps it."""
-    db = live.log._db
+    db = live._log._db
     assert in_child(lambda: (held_by(db), db.close(), db.execute("SELECT 1").fetchone())) == repr(
         (held_by(db) + 1, None, (1,))
     )
@@ -159,7 +159,7 @@ def while_a_fork_lives(work):
 def closed_and_opened(live):
     def work():
         live.close()
-        dygcn.open(live.folder).close()
+        dygcn.open(live._folder).close()
 
     while_a_fork_lives(work)
 
@@ -200,12 +200,12 @@ def test_a_fork_that_keeps_the_lock_would_be_noticed(live, monkeypatch):
 
 
 def check_second_writer_stays_out(live):
-    (live.folder / "lock").unlink()
+    (live._folder / "lock").unlink()
     with pytest.raises(FolderInUse):
-        dygcn.open(live.folder)._let_go()
+        dygcn.open(live._folder)._let_go()
     live.update(add=[(2, 3)])
     with pytest.raises(FolderInUse):
-        cluster.launch(live.folder, 2, on="here")._let_go()
+        cluster.launch(live._folder, 2, on="here")._let_go()
 
 
 def test_a_lock_file_that_is_removed_lets_nobody_in(live):
@@ -216,7 +216,7 @@ def test_a_lock_on_the_file_alone_would_be_noticed(live, monkeypatch):
     """The mutant: the folder itself is not locked."""
     live._let_go()
     monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
-    again = dygcn.open(live.folder)
+    again = dygcn.open(live._folder)
     with pytest.raises(pytest.fail.Exception):
         check_second_writer_stays_out(again)
     again._let_go()
@@ -226,30 +226,30 @@ def test_where_folders_cannot_be_locked_the_first_writer_gives_way(live, monkeyp
     """Some file systems lock files alone: then whoever has lost the lock file acknowledges nothing more."""
     live._let_go()
     monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
-    first = dygcn.open(live.folder)
+    first = dygcn.open(live._folder)
     first.update(add=[(2, 3)])
-    (live.folder / "lock").unlink()
-    second = dygcn.open(live.folder)
+    (live._folder / "lock").unlink()
+    second = dygcn.open(live._folder)
     for write in (lambda: first.update(add=[(3, 4)]), first.snapshot, lambda: first.remove_nodes([1])):
         with pytest.raises(WriteFailed, match="moved, removed or replaced"):
             write()
     second.update(add=[(4, 5)])
     first.close()
-    assert list_snapshots(live.folder) == []
+    assert list_snapshots(live._folder) == []
     assert sorted(second) == [1, 2, 3, 4, 5]
     second.close()
 
 
 def check_no_writes_into_a_copy(live):
-    moved = live.folder.rename(live.folder.with_name("moved"))
-    shutil.copytree(moved, live.folder, ignore=shutil.ignore_patterns("lock"))
-    with dygcn.open(live.folder) as other:
+    moved = live._folder.rename(live._folder.with_name("moved"))
+    shutil.copytree(moved, live._folder, ignore=shutil.ignore_patterns("lock"))
+    with dygcn.open(live._folder) as other:
         for write in (lambda: live.update(add=[(3, 4)]), live.snapshot, lambda: live.remove_nodes([1])):
             with pytest.raises(WriteFailed, match="moved, removed or replaced"):
                 write()
         other.update(add=[(4, 5)])
         live.close()
-        assert list_snapshots(live.folder) == []
+        assert list_snapshots(live._folder) == []
     assert np.array_equal(live.vector(1), dygcn.open(moved, as_of="now").vector(1))
 
 

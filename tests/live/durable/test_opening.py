@@ -39,7 +39,7 @@ def test_a_new_folder(tmp_path):
     plain = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
     with dygcn.open(tmp_path / "deep" / "x", plain) as live:
         assert isinstance(live, dygcn.DurableEmbedding)
-        assert (live.digest(), live.sequence, live.streams, live.damage) == (plain.digest(), 0, {}, [])
+        assert (live.digest(), live.sequence, live.streams, live._ahead.damage) == (plain.digest(), 0, {}, [])
         live.update(add=[("cat", "dan")])
         assert "dan" not in plain
     with dygcn.open(str(tmp_path / "deep" / "x")) as again:
@@ -72,7 +72,7 @@ def test_a_durable_one_may_begin_another(live, tmp_path):
 
 
 def test_what_is_there_is_not_begun_again(live, tmp_path):
-    for path in (live.folder, tmp_path):
+    for path in (live._folder, tmp_path):
         with pytest.raises(FolderError, match="exists"):
             begin(path)
     (tmp_path / "file").write_text("mine")
@@ -119,10 +119,10 @@ def test_a_folder_that_was_damaged_before_it_was_durable(tmp_path):
 
 def test_one_at_a_time(live):
     with pytest.raises(FolderInUse):
-        dygcn.open(live.folder)
+        dygcn.open(live._folder)
     live.update(add=[(3, 4)])
     live.close()
-    dygcn.open(live.folder).close()
+    dygcn.open(live._folder).close()
 
 
 def test_one_process_at_a_time(live):
@@ -132,7 +132,7 @@ def test_one_process_at_a_time(live):
         "except dygcn.errors.FolderInUse as error:\n    print('in use', end='')\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code, str(live.folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(live._folder)], capture_output=True, text=True, check=True
     )
     assert run.stdout == "in use"
 
@@ -145,23 +145,23 @@ def test_one_that_was_dropped_lets_go(tmp_path):
 
 def test_after_a_failed_opening_it_can_be_tried_again(live):
     live.close()
-    log = live.folder / "log.sqlite3"
-    log.rename(live.folder / "away")
+    log = live._folder / "log.sqlite3"
+    log.rename(live._folder / "away")
     for _ in range(3):
         with pytest.raises(DygcnError):
-            dygcn.open(live.folder)
-    (live.folder / "away").rename(log)
-    with dygcn.open(live.folder) as again:
+            dygcn.open(live._folder)
+    (live._folder / "away").rename(log)
+    with dygcn.open(live._folder) as again:
         assert again.digest() == live.digest()
 
 
 def test_no_descriptor_is_left_open(live):
     live.close()
-    (live.folder / "log.sqlite3").write_bytes(b"garbage" * 1000)
+    (live._folder / "log.sqlite3").write_bytes(b"garbage" * 1000)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         with pytest.raises(DygcnError):
-            dygcn.open(live.folder)
+            dygcn.open(live._folder)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -170,7 +170,7 @@ def test_no_descriptor_is_left_open(live):
 
 def test_a_durable_folder_is_not_loaded(live):
     with pytest.raises(FolderError, match=r"use dygcn\.open"):
-        dygcn.load(live.folder)
+        dygcn.load(live._folder)
 
 
 def test_a_durable_folder_is_not_saved_over(live):
@@ -178,9 +178,9 @@ def test_a_durable_folder_is_not_saved_over(live):
     other = dygcn.start(small_model())
     for _ in range(2):
         with pytest.raises(FolderError, match="perhaps a log"):
-            other.save(live.folder)
+            other.save(live._folder)
         live.close()
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again.digest() == live.digest()
 
 
@@ -194,7 +194,7 @@ def test_saving_over_a_log_would_be_noticed(live, monkeypatch):
 
 def test_a_snapshot_can_be_loaded_and_begun_with(live, tmp_path):
     live.snapshot()
-    loaded = dygcn.load(list_snapshots(live.folder)[0][1])
+    loaded = dygcn.load(list_snapshots(live._folder)[0][1])
     assert loaded.digest() == live.digest()
     with dygcn.open(tmp_path / "y", loaded) as other:
         assert other.digest() == live.digest()
@@ -205,11 +205,11 @@ def test_a_snapshot_can_be_loaded_and_begun_with(live, tmp_path):
 
 def test_what_a_crash_left_half_written_is_removed(live):
     live.snapshot()
-    half = live.folder / "snapshots" / ".00000000000000000007.abc"
+    half = live._folder / "snapshots" / ".00000000000000000007.abc"
     half.mkdir()
     (half / "graph.safetensors").write_bytes(b"half")
     crash(live)
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again.digest() == live.digest()
     assert not half.exists()
 
@@ -220,10 +220,10 @@ def test_a_room_that_leads_elsewhere_is_refused(live, tmp_path, name):
     home = tmp_path / "home"
     home.mkdir()
     (home / ".keys").write_text("mine")
-    shutil.rmtree(live.folder / name, ignore_errors=True)
-    (live.folder / name).symlink_to(home)
+    shutil.rmtree(live._folder / name, ignore_errors=True)
+    (live._folder / name).symlink_to(home)
     with pytest.raises(DygcnError):
-        dygcn.open(live.folder)
+        dygcn.open(live._folder)
     assert (home / ".keys").read_text() == "mine"
 
 
@@ -231,14 +231,14 @@ def test_a_room_that_leads_elsewhere_is_refused(live, tmp_path, name):
 def test_a_pipe_in_the_place_of_a_file_stops_nobody(live, name):
     """Whoever opens one for reading waits for ever."""
     live.close()
-    path = live.folder / name
+    path = live._folder / name
     if path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink()
     os.mkfifo(path)
     try:
-        dygcn.open(live.folder).close()
+        dygcn.open(live._folder).close()
     except DygcnError:
         pass
     else:
@@ -253,7 +253,7 @@ def test_a_folder_without_the_right_to_write(live, monkeypatch):
 
     monkeypatch.setattr(os, "open", denied)
     with pytest.raises(StorageError, match="Permission denied"):
-        dygcn.open(live.folder)
+        dygcn.open(live._folder)
 
 
 def test_start_and_load_are_as_they_were(tmp_path):

@@ -99,7 +99,7 @@ class PastMachine(RuleBasedStateMachine):
             return done
 
         self.live._commit = commit
-        self.live.ingest([SourceBatch(read_events(events, "int64"), now=now) for events in lists])
+        self.live._ingest([SourceBatch(read_events(events, "int64"), now=now) for events in lists])
         del self.live._commit
 
     @rule(nodes=st.lists(NODES, max_size=2))
@@ -131,7 +131,7 @@ class PastMachine(RuleBasedStateMachine):
 
     @rule()
     def begin_epoch(self):
-        self.live.begin_epoch()
+        self.live.feed.begin_epoch()
         self.note()
 
     # -- what makes and drops the past
@@ -143,7 +143,7 @@ class PastMachine(RuleBasedStateMachine):
     @rule()
     def crash(self):
         crash(self.live)
-        self.live = dygcn.open(self.live.folder, snapshot_every=self.every)
+        self.live = dygcn.open(self.live._folder, snapshot_every=self.every)
         self.note()
 
     @rule()
@@ -154,7 +154,7 @@ class PastMachine(RuleBasedStateMachine):
         if self.live.sequence not in self.logged:
             self.logged[self.live.sequence] = self.last = max(self.last, self.clock[0])
         self.versions[self.live.sequence] = self.live.version
-        dygcn.restore(self.live.folder, folder)
+        dygcn.restore(self.live._folder, folder)
         self.live = dygcn.open(folder, snapshot_every=self.every)
         self.note()
 
@@ -173,7 +173,7 @@ class PastMachine(RuleBasedStateMachine):
         """Compare the past with what was written down; return whether it is there."""
         known = self.recorded(sequence)
         try:
-            found = dygcn.open(self.live.folder, as_of=as_of)
+            found = dygcn.open(self.live._folder, as_of=as_of)
         except NoSuchPast:
             return False
         assert (found.digest(), found.version) == (self.digests[known], self.versions[known])
@@ -184,7 +184,7 @@ class PastMachine(RuleBasedStateMachine):
     def look_back(self, data):
         sequence = data.draw(st.integers(0, self.live.sequence))
         there = self.look(sequence, sequence)
-        kept = [at for at, _ in list_snapshots(self.live.folder)]
+        kept = [at for at, _ in list_snapshots(self.live._folder)]
         if sequence >= (kept[1] if len(kept) > 1 else 0):
             assert there
 
@@ -195,17 +195,17 @@ class PastMachine(RuleBasedStateMachine):
         sequence = max((at for at, logged in self.logged.items() if logged <= moment), default=0)
         there = self.look(times.as_datetime(moment), sequence)
         span = self.keep_log.seconds
-        begun = self.live.log.kind_and_time(0)[1] <= moment
+        begun = self.live._log.kind_and_time(0)[1] <= moment
         assert there or span is None or moment < self.now - span * SECOND or not begun
 
     @rule(ahead=st.integers(1, 3))
     def look_ahead(self, ahead):
         with pytest.raises(NoSuchPast, match="still to come"):
-            dygcn.open(self.live.folder, as_of=self.live.sequence + ahead)
+            dygcn.open(self.live._folder, as_of=self.live.sequence + ahead)
 
     @invariant()
     def no_more_is_kept_than_is_said(self):
-        log, kept = self.live.log, list_snapshots(self.live.folder)
+        log, kept = self.live._log, list_snapshots(self.live._folder)
         barriers = [at for at, _ in kept[2:] if log.kind_and_time(at)[0] == BARRIER]
         assert len(kept) <= 2 + len(barriers) + retentions.MOST_OLD
         first = log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
@@ -425,7 +425,7 @@ def live(tmp_path):
 
 
 def at(live, as_of):
-    return dygcn.open(live.folder, as_of=as_of)
+    return dygcn.open(live._folder, as_of=as_of)
 
 
 def test_a_sequence_or_a_time(live):
@@ -494,7 +494,7 @@ def test_what_is_further_back_than_is_kept(tmp_path):
 def test_options_that_do_not_go_together(live, tmp_path):
     for options in ({"begin": dygcn.start(small_model())}, {"keep_log": "7d"}):
         with pytest.raises(OptionError, match="as_of reads the past"):
-            dygcn.open(live.folder, as_of=1, **options)
+            dygcn.open(live._folder, as_of=1, **options)
 
 
 def test_folders_without_a_past(tmp_path):
@@ -554,14 +554,14 @@ def test_nothing_is_written(tmp_path, left):
         live.update(add=[(n, n + 1)])
     if left != "open":
         (live._let_go if left == "crashed" else live.close)()
-    before = contents(live.folder)
+    before = contents(live._folder)
     assert at(live, 3).edge_count == 3
-    assert contents(live.folder) == before
+    assert contents(live._folder) == before
     if left == "open":
         live.update(add=[(3, 9)])
         live.close()
-    with dygcn.open(live.folder) as again:
-        assert again.damage == []
+    with dygcn.open(live._folder) as again:
+        assert again._ahead.damage == []
 
 
 @contextmanager
@@ -588,10 +588,10 @@ def test_a_user_who_may_only_read_is_told_so():
         live = begin(Path(place) / "x")
         for n in range(6):
             live.update(add=[(n, n + 1)])
-        crashed = Path(shutil.copytree(live.folder, Path(place) / "crashed"))
+        crashed = Path(shutil.copytree(live._folder, Path(place) / "crashed"))
         live.close()
-        with as_a_reader(live.folder):
-            assert dygcn.open(live.folder, as_of=3).edge_count == 3
+        with as_a_reader(live._folder):
+            assert dygcn.open(live._folder, as_of=3).edge_count == 3
         for index in crashed.glob("*-shm"):
             index.unlink()
         assert list(crashed.glob("*-wal"))
@@ -605,7 +605,7 @@ def test_a_user_who_may_only_read_is_told_so():
 def test_another_process_reads(live):
     code = "import dygcn, sys; print(dygcn.open(sys.argv[1], as_of=4).digest())"
     found = subprocess.run(
-        [sys.executable, "-c", code, live.folder], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, live._folder], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == at(live, 4).digest()
     live.update(add=[(1, 9)])
@@ -691,7 +691,7 @@ def test_a_change_that_is_being_made(live, monkeypatch):
 def test_damage_is_named(live):
     live.snapshot()
     live._let_go()
-    file = live.folder / LOG_FILE
+    file = live._folder / LOG_FILE
     content = file.read_bytes()
     where = content.rindex(b"events")
     file.write_bytes(content[:where] + b"evants" + content[where + 6 :])
@@ -744,14 +744,14 @@ def test_what_is_neither(tmp_path, text):
 def test_a_folder_remembers_what_to_keep(tmp_path):
     live = begin(tmp_path / "x", keep_log="7d")
     assert live._snapshots._keep_log == KeepLog.read("7d")
-    assert live.keep_log == "7d"
+    assert live._snapshots.keep_log == "7d"
     live.close()
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert again._snapshots._keep_log == KeepLog.read("7d")
-    with dygcn.open(live.folder, keep_log="2GB"):
+    with dygcn.open(live._folder, keep_log="2GB"):
         pass
-    assert dygcn.open(live.folder, as_of=0).keep_log == "2GB"
-    dygcn.restore(live.folder, tmp_path / "y")
+    assert dygcn.open(live._folder, as_of=0).keep_log == "2GB"
+    dygcn.restore(live._folder, tmp_path / "y")
     with dygcn.open(tmp_path / "y") as copy:
         assert copy._snapshots._keep_log == KeepLog.read("2GB")
     with begin(tmp_path / "z") as plain:
@@ -766,8 +766,8 @@ def test_a_restored_copy_has_the_past_and_shares_its_model(tmp_path, monkeypatch
         live.snapshot()
     digests = [at(live, sequence).digest() for sequence in range(5)]
     live.close()
-    assert (live.folder / "model.safetensors").stat().st_nlink == 3  # of the folder, and of two snapshots
-    dygcn.restore(live.folder, tmp_path / "y")
+    assert (live._folder / "model.safetensors").stat().st_nlink == 3  # of the folder, and of two snapshots
+    dygcn.restore(live._folder, tmp_path / "y")
     assert [dygcn.open(tmp_path / "y", as_of=sequence).digest() for sequence in range(5)] == digests
     assert (tmp_path / "y" / "model.safetensors").stat().st_nlink == 3
 
@@ -811,11 +811,11 @@ def test_a_snapshot_loses_its_name_before_its_files(tmp_path, monkeypatch):
     for n in range(4):
         live.update(add=[(n, n + 1)])
         live.snapshot()
-    assert [sequence for sequence, _ in list_snapshots(live.folder)] == [4, 3]
+    assert [sequence for sequence, _ in list_snapshots(live._folder)] == [4, 3]
     monkeypatch.undo()
     crash(live)
-    with dygcn.open(live.folder):
-        names = {path.name for path in (live.folder / "snapshots").iterdir()}
+    with dygcn.open(live._folder):
+        names = {path.name for path in (live._folder / "snapshots").iterdir()}
         assert not any(name.startswith(".") for name in names)
 
 
@@ -823,7 +823,7 @@ def test_an_older_log_is_refused_by_both_numbers(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     live.close()
-    db = sqlite3.connect(live.folder / LOG_FILE)
+    db = sqlite3.connect(live._folder / LOG_FILE)
     db.execute("ALTER TABLE entries DROP COLUMN seal")
     db.execute("ALTER TABLE entries DROP COLUMN logged")
     db.execute("UPDATE about SET value = 3 WHERE name = 'format'")
@@ -831,4 +831,4 @@ def test_an_older_log_is_refused_by_both_numbers(tmp_path):
     db.close()
     for options in ({}, {"as_of": 1}):
         with pytest.raises(UnsupportedFolder, match="has format 3; this dygcn reads 4"):
-            dygcn.open(live.folder, **options)
+            dygcn.open(live._folder, **options)

@@ -137,12 +137,12 @@ def folder(tmp_path):
         if step in (2, 4):
             live.snapshot()
     crash(live)
-    return live.folder
+    return live._folder
 
 
 def state_of(folder):
     with dygcn.open(folder) as live:
-        return live.digest(), live.streams, live.sequence, live.damage
+        return live.digest(), live.streams, live.sequence, live._ahead.damage
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_before_the_first_snapshot_there_is_what_it_began_with(tmp_path):
 
 
 def begins_at(live):
-    return live.saved_at
+    return live._ahead.saved_at
 
 
 def reseal(place, change):
@@ -286,11 +286,11 @@ def test_a_log_that_is_gone_is_refused_where_there_is_no_snapshot(tmp_path):
     live = begin(tmp_path / "x")
     live.update(add=[(1, 2)])
     crash(live)
-    (live.folder / "log.sqlite3").unlink()
-    (live.folder / MARK_FILE).unlink()  # as before there was one
+    (live._folder / "log.sqlite3").unlink()
+    (live._folder / MARK_FILE).unlink()  # as before there was one
     for _ in range(2):
         with pytest.raises(DamagedLog, match="reached entry 1"):
-            dygcn.open(live.folder)
+            dygcn.open(live._folder)
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -299,9 +299,9 @@ def test_the_log_of_another_folder_is_refused(folder, tmp_path, marked):
     for step in range(1, 9):
         other.update(add=[(100, step)])
     crash(other)
-    shutil.copy(other.folder / "log.sqlite3", folder)
+    shutil.copy(other._folder / "log.sqlite3", folder)
     if marked:
-        shutil.copy(other.folder / "log.watermark", folder)
+        shutil.copy(other._folder / "log.watermark", folder)
     with pytest.raises(DamagedLog):
         dygcn.open(folder)
 
@@ -376,7 +376,7 @@ def test_an_operation_whose_snapshot_was_not_written_never_was(tmp_path, monkeyp
     monkeypatch.undo()
     assert live.digest() != before
     again = reopened(live)
-    assert (again.digest(), again.streams, again.damage) == (before, {"a": 1}, [])
+    assert (again.digest(), again.streams, again._ahead.damage) == (before, {"a": 1}, [])
     twice = reopened(again)
     assert same(twice, again)
     OPERATIONS[name](twice)
@@ -409,10 +409,10 @@ def test_an_operation_whose_snapshot_is_damaged_is_missed_by_name(tmp_path, name
     for step in range(behind):
         live.update(add=[(9, step)])
     crash(live)
-    DAMAGE[how](list_snapshots(live.folder)[0][1])
+    DAMAGE[how](list_snapshots(live._folder)[0][1])
     for _ in range(2):
         with pytest.raises((DamagedFolder, DamagedLog)):
-            dygcn.open(live.folder)
+            dygcn.open(live._folder)
 
 
 def test_a_lost_operation_that_is_not_missed_would_be_noticed(tmp_path, monkeypatch):
@@ -474,20 +474,20 @@ def script():
 
     bad = TOO_HEAVY
     return [
-        lambda live: live.ingest([part("a", 0, 1, 2, 3), part("b", 0, 1, bad, 2)]),
-        lambda live: live.ingest([part("a", 3, bad, bad), part("b", 3, 4)]),
+        lambda live: live._ingest([part("a", 0, 1, 2, 3), part("b", 0, 1, bad, 2)]),
+        lambda live: live._ingest([part("a", 3, bad, bad), part("b", 3, 4)]),
         lambda live: live.update([(1, 2, 0, 1, 3.0)], stream="kafka:x/0", offset=17),
-        lambda live: live.ingest([part("a", 5, 1, 1, bad, 1, 1, 1, bad)]),
+        lambda live: live._ingest([part("a", 5, 1, 1, bad, 1, 1, 1, bad)]),
         lambda live: live.bulk([[(20, 21)], [(21, 22)]]) if 22 not in live else None,
-        lambda live: live.ingest([part("b", 4, bad)]),
-        lambda live: live.ingest([part("b", 5, 1), part("a", 12, 7), part("b", 6, bad, 1)]),
+        lambda live: live._ingest([part("b", 4, bad)]),
+        lambda live: live._ingest([part("b", 5, 1), part("a", 12, 7), part("b", 6, bad, 1)]),
         lambda live: live.snapshot(),
         lambda live: live.update([(1, 9, 0, -1, 1.0)], stream="kafka:x/0", offset=30),
     ]
 
 
 def outcome(live):
-    letters = {(one.stream, one.offset, one.row, one.event) for _, one in live.log.dead_letters(1000)}
+    letters = {(one.stream, one.offset, one.row, one.event) for _, one in live._log.dead_letters(1000)}
     return live.digest(), live.streams, letters
 
 
@@ -530,7 +530,7 @@ def run_with_crash(path, nth, monkeypatch):
                 break
         else:
             return live, False
-    before = shutil.copytree(live.folder, path.with_name(f"{path.name} crashed"))
+    before = shutil.copytree(live._folder, path.with_name(f"{path.name} crashed"))
     crash(live)
     live = dygcn.open(before)
     step(live)  # whoever was not answered asks again
@@ -617,11 +617,11 @@ def test_a_refusal_at_the_end_counts(tmp_path):
         live = reopened(live)
         assert (live.sequence, live.feed.sequence) == (3, 3)
     live.close()
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert (again.sequence, again.version) == (3, 1)
         assert again.update(add=[(4, 5)]).version > 1
         assert again.sequence == 4
-    with dygcn.open(live.folder) as again:
+    with dygcn.open(live._folder) as again:
         assert 4 in again
 
 
@@ -749,7 +749,7 @@ def test_a_group_of_requests_is_one_cut_again(tmp_path):
     live = dygcn.open(tmp_path / "x", begun("rolling"))
     for step in range(6):
         first = 2 * step
-        live.ingest(
+        live._ingest(
             [
                 SourceBatch(read_events([(step, step + 1), (step, step + 2)]), "http:a", first + 1, first),
                 SourceBatch(read_events([(step + 3, step)])),
@@ -805,7 +805,7 @@ def test_a_warning_comes_after_the_update_is_whole(tmp_path, as_error):
         else:
             live.update(add=[(0, 1)], stream="a", offset=5)
         assert live.streams == {"a": 5}
-        assert live.log.failure is None
+        assert live._log.failure is None
         assert len(live.update(add=[(2, 3)], stream="a", offset=5)) == 0
         again = reopened(live)
     assert same(again, live)
@@ -815,20 +815,20 @@ def test_a_warning_comes_after_the_update_is_whole(tmp_path, as_error):
 def test_a_snapshot_says_what_it_holds(tmp_path):
     with begin(tmp_path / "x") as live:
         live.update(add=[(1, 2)], stream="kafka:x/1", offset=99)
-    manifest = json.loads((snapshot_path(live.folder, 1) / "manifest.json").read_text())
+    manifest = json.loads((snapshot_path(live._folder, 1) / "manifest.json").read_text())
     log = manifest["settings"]["log"]
     assert (log["sequence"], log["batch_id"], log["streams"]) == (1, 1, {"kafka:x/1": 99})
     assert (log["epoch"][16:], log["chain"], log["tolerance"]) == (
-        live.history.epoch,
-        live.history.chain,
+        live.feed.history.epoch,
+        live.feed.history.chain,
         0.0,
     )
-    assert dygcn.load(snapshot_path(live.folder, 1)).digest() == live.digest()
+    assert dygcn.load(snapshot_path(live._folder, 1)).digest() == live.digest()
 
 
 def test_the_entries_of_an_empty_batch(tmp_path):
     live = begin(tmp_path / "x")
-    live.ingest([SourceBatch(read_events([]), "kafka:x/0", 4)])
+    live._ingest([SourceBatch(read_events([]), "kafka:x/0", 4)])
     live.update([])
     again = reopened(live)
     assert (again.streams, again.sequence, len(again)) == ({"kafka:x/0": 4}, 2, 0)

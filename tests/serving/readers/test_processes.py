@@ -284,7 +284,7 @@ def test_signals_to_the_group_leave_the_order_to_the_writer(folder):
         assert one.drain()[0] == 0
         assert not any(map(is_running, readers))
     with dygcn.open(path) as again:
-        assert again.saved_at == again.sequence
+        assert again._ahead.saved_at == again.sequence
 
 
 FORGED = [

@@ -38,7 +38,7 @@ def request_hangs():
 
 
 def writer_hangs():
-    DurableEmbedding.ingest = hang
+    DurableEmbedding._ingest = hang
 
 
 def nobody_watches():

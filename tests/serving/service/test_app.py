@@ -257,7 +257,7 @@ def test_after_a_failed_write_nothing_is_taken_and_everything_is_read(serve, fol
     path = folder()
     with serving(on_loopback(path)) as served:
         assert served.post([{"src": 1, "dst": 10}]).status_code == 200
-        log = served.service.live.log
+        log = served.service.live._log
         log._db = Broken(log._db)
         log._db.full = True
         for number in range(3):

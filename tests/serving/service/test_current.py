@@ -80,7 +80,7 @@ def test_every_limit_is_asked_again(serve):
     is_problem(served.get("/v1/nearest/1", k=2), 400)
     is_problem(served.get("/v1/recommend/1"), 400)
     is_problem(served.ask("/v1/vectors", {"ids": [1] * 60}), 413)
-    assert served.service.live.offsets.idle_seconds == 5.0
+    assert served.service.live._offsets.idle_seconds == 5.0
     assert served.get("/v1/status").json()["queue"]["most_events"] == 7
     wanted = served.get("/openapi.json").json()["components"]["schemas"]["VectorsRequest"]
     assert wanted["properties"]["ids"]["maxItems"] == 2

@@ -53,7 +53,7 @@ def is_whole(path, node=777):
     """Say whether what was acknowledged is on disk, with nothing left to replay."""
     with dygcn.open(path) as again:
         assert node in again
-        return again.saved_at == again.sequence
+        return again._ahead.saved_at == again.sequence
 
 
 @pytest.mark.parametrize(

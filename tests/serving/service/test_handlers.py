@@ -78,14 +78,14 @@ def test_written_is_readable(serve):
 
 
 def test_an_answer_before_the_update_would_be_noticed(serve, monkeypatch):
-    ingest, begun = DurableEmbedding.ingest, []
+    ingest, begun = DurableEmbedding._ingest, []
 
     def late(self, parts):
         begun.append(threading.Timer(0.1, ingest, [self, parts]))
         begun[-1].start()
         return [Receipt("applied", 1, len(part.batch)) for part in parts]
 
-    monkeypatch.setattr(DurableEmbedding, "ingest", late)
+    monkeypatch.setattr(DurableEmbedding, "_ingest", late)
     with pytest.raises((AssertionError, KeyError)):
         test_written_is_readable(serve)
     for one in begun:

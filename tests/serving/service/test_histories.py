@@ -137,7 +137,7 @@ def test_a_refit_replaces_every_row(folder, refitted):
         until(lambda: sink.equals(service.live))
         until(has(service, REWRITTEN))
         assert "held rows of an older history" in status(service)["why"]
-        assert sink.epochs == {service.live.history.epoch} != old
+        assert sink.epochs == {service.live.feed.history.epoch} != old
         write(service, (2, 5, 1))
         until(lambda: sink.equals(service.live))
 
@@ -203,7 +203,7 @@ def test_a_restored_copy_begins_an_epoch_and_leaves_no_row_of_the_lost_future(fo
         until(has(service, REWRITTEN))
         assert "a copy of this folder that went another way" in status(service)["why"]
         assert 300 not in sink.rows
-        assert sink.epochs == {service.live.history.epoch} != lost
+        assert sink.epochs == {service.live.feed.history.epoch} != lost
         write(service, (1, 500, 1))
         until(lambda: sink.equals(service.live))
     before = dict(sink.model.known)
@@ -222,10 +222,10 @@ def test_a_restored_copy_is_refused_where_the_settings_say_so(folder):
     sink, _, backup = restore_a_copy(folder, 9)
     before = dict(sink.model.known)
     with running(backup, sink, rule="refuse") as service:
-        epoch = service.live.history.epoch
+        epoch = service.live.feed.history.epoch
         until(has(service, REFUSED))
         assert 'other_history is "refuse"' in status(service)["why"]
-        assert service.live.history.epoch == epoch
+        assert service.live.feed.history.epoch == epoch
         assert sink.model.known == before
         sink.model.empty()  # somebody removes what is there
         until(lambda: sink.equals(service.live))
@@ -234,14 +234,14 @@ def test_a_restored_copy_is_refused_where_the_settings_say_so(folder):
 
 
 def test_confirming_every_position_would_be_noticed(folder, monkeypatch):
-    monkeypatch.setattr("dygcn.live.DurableEmbedding.confirms", lambda live, history: True)
+    monkeypatch.setattr("dygcn.live.durable.feed.Feed.confirms", lambda live, history: True)
     monkeypatch.setattr(streams, "PATIENCE", 1.0)
     with pytest.raises(AssertionError):
         test_a_restored_copy_begins_an_epoch_and_leaves_no_row_of_the_lost_future(folder, 9)
 
 
 def test_a_pump_that_never_begins_an_epoch_would_be_noticed(folder, monkeypatch):
-    monkeypatch.setattr("dygcn.live.DurableEmbedding.begin_epoch", lambda live: None)
+    monkeypatch.setattr("dygcn.live.durable.feed.Feed.begin_epoch", lambda live: None)
     monkeypatch.setattr(streams, "PATIENCE", 1.0)
     with pytest.raises(AssertionError):
         test_a_restored_copy_begins_an_epoch_and_leaves_no_row_of_the_lost_future(folder, 2)
@@ -259,12 +259,12 @@ def test_a_folder_to_be_kept_begins_an_epoch(folder, refitted):
     sink, path, newer = Kept(), folder(), refitted()
     dygcn.open(path).close()
     with running(path) as service:
-        assert service.live.history.generation
+        assert service.live.feed.history.generation
     with running(newer, sink) as service:
         until(lambda: sink.equals(service.live))
     with running(path, sink) as service:
         until(has(service, REFUSED))
-        service.live.begin_epoch()
+        service.live.feed.begin_epoch()
         until(has(service, REWRITTEN))
         assert sink.equals(service.live)
 
@@ -284,7 +284,7 @@ class Watched(threading.Event):
 def pause_of_a_refused_sink(folder, refitted):
     sink, path = Kept(), folder()
     with running(path) as service:
-        assert service.live.history.generation
+        assert service.live.feed.history.generation
     with running(refitted(), sink) as service:
         until(lambda: sink.equals(service.live))
     with running(path) as service:
@@ -349,7 +349,7 @@ def test_one_epoch_is_begun_for_all_sinks(folder):
     with running(path, *sinks) as service:
         write(service, (1, 300, 1))
         until(lambda: all(sink.equals(service.live) for sink in sinks))
-        old = service.live.history
+        old = service.live.feed.history
     begun = []
     with running(backup) as service:
         begin = type(service.live).begin_epoch
@@ -360,8 +360,8 @@ def test_one_epoch_is_begun_for_all_sinks(folder):
                 worker.start()
             until(lambda: all(worker.history == REWRITTEN for worker in service.sinks))
         assert all(sink.equals(service.live) for sink in sinks)
-        assert sinks[0].epochs == sinks[1].epochs == {service.live.history.epoch}
-        assert service.live.history.generation > old.generation
+        assert sinks[0].epochs == sinks[1].epochs == {service.live.feed.history.epoch}
+        assert service.live.feed.history.generation > old.generation
     assert begun == [1]
 
 
@@ -369,11 +369,11 @@ def test_an_epoch_that_begins_meanwhile_reaches_every_sink(folder):
     path, sinks = folder(), (Kept(), Second())
     with running(path, *sinks) as service:
         until(lambda: all(sink.equals(service.live) for sink in sinks))
-        service.live.begin_epoch()
+        service.live.feed.begin_epoch()
         write(service, (1, 300, 1))
         until(lambda: all(worker.history == REWRITTEN for worker in service.sinks))
         assert all(sink.equals(service.live) for sink in sinks)
-        assert sinks[0].epochs == sinks[1].epochs == {service.live.history.epoch}
+        assert sinks[0].epochs == sinks[1].epochs == {service.live.feed.history.epoch}
 
 
 def test_a_rewriting_that_is_interrupted_goes_on(folder, refitted, monkeypatch):
@@ -400,7 +400,7 @@ def test_a_rewriting_that_is_interrupted_goes_on(folder, refitted, monkeypatch):
         until(has(service, REWRITTEN))
         assert "older history" in status(service)["why"]
         assert sink.equals(service.live)
-        assert sink.epochs == {service.live.history.epoch}
+        assert sink.epochs == {service.live.feed.history.epoch}
     with running(path, sink) as service:
         until(has(service, SAME))
         assert status(service)["why"] is None
@@ -451,7 +451,7 @@ def test_the_settings_of_a_sink_say_what_is_done(folder, refitted, tmp_path):
     assert read_rows(out).equals(before)
     with running(path, sinks=[ParquetSettings(folder=out)]) as service:
         until(has(service, REWRITTEN))
-        assert set(read_rows(out)["epoch"].to_pylist()) == {service.live.history.epoch}
+        assert set(read_rows(out)["epoch"].to_pylist()) == {service.live.feed.history.epoch}
         assert set(read_rows(out)["id"].to_pylist()) == set(service.live)
 
 
@@ -490,7 +490,7 @@ def test_through_refits_copies_and_losses_the_sink_holds_the_live_rows(models, t
         path = home / fresh_name()
         dygcn.start(models["int64"]).save(path)
         with dygcn.open(path) as live:
-            assert live.history.generation  # a refit is newer than what was begun before it
+            assert live.feed.history.generation  # a refit is newer than what was begun before it
         return path
 
     path = begun()
@@ -525,10 +525,10 @@ def _deleted_below(service, sink):
     """Say whether the sink has all rows; where it is refused, the operator keeps this folder."""
     worker = service.sinks[0]
     newest = sink.model.newest
-    if worker.history == REFUSED and newest.generation > service.live.history.generation:
-        service.live.begin_epoch()
+    if worker.history == REFUSED and newest.generation > service.live.feed.history.generation:
+        service.live.feed.begin_epoch()
     mine = worker.history in (SAME, NEW, REWRITTEN) and worker.status()["behind"] == 0
-    return mine and sink.equals(service.live) and sink.epochs <= {service.live.history.epoch}
+    return mine and sink.equals(service.live) and sink.epochs <= {service.live.feed.history.epoch}
 
 
 # ---- on a real server --------------------------------------------------------------------------------------
@@ -554,7 +554,7 @@ def test_a_refit_into_the_same_table_and_a_restored_copy_of_it(database, models,
             same = {one: vector.tobytes() for one, (_, vector) in found.items()} == {
                 one: vector.tobytes() for one, vector in zip(ids, service.live.vectors(ids), strict=True)
             }
-            return same and {at.epoch for at, _ in found.values()} == {service.live.history.epoch}
+            return same and {at.epoch for at, _ in found.values()} == {service.live.feed.history.epoch}
 
     paths = []
     for nodes in (2_000, 1_500):

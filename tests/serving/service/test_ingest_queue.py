@@ -29,13 +29,13 @@ class Held:
         self.cuts = []
         self.error = None
 
-    def ingest(self, parts):
+    def _ingest(self, parts):
         self.entered.set()
         assert self.go.wait(20)
         self.cuts.append([len(part.batch) for part in parts])
         if self.error is not None:
             raise self.error
-        return self.live.ingest(parts)
+        return self.live._ingest(parts)
 
 
 class Answers:

@@ -124,10 +124,10 @@ def test_a_snapshot_that_fails_is_shown_and_stops_no_request(serve, monkeypatch)
 
 def test_the_disk_is_that_of_the_folder(serve):
     served = serve()
-    found, disk = read(served), shutil.disk_usage(served.service.live.folder)
+    found, disk = read(served), shutil.disk_usage(served.service.live._folder)
     assert found["dygcn_disk_size_bytes",] == disk.total
     assert 0 < found["dygcn_disk_free_bytes",] <= disk.total
-    served.service.live.folder = served.service.live.folder / "gone"
+    served.service.live._folder = served.service.live._folder / "gone"
     assert not [name for name in read(served) if "disk" in name[0]]
 
 
@@ -151,7 +151,7 @@ def test_a_log_that_cannot_be_read_is_told(serve, monkeypatch):
     def broken():
         raise DamagedLog("the log is not what was written")
 
-    monkeypatch.setattr(served.service.live.log, "count_dead_letters", broken)
+    monkeypatch.setattr(served.service.live._log, "count_dead_letters", broken)
     is_problem(served.get("/metrics"), 503, "storage")
     is_problem(served.get("/v1/status"), 503, "storage")
     assert served.get("/v1/vectors/1").status_code == 200

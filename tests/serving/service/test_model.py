@@ -255,13 +255,13 @@ def test_an_overlap_applied_twice_would_be_noticed(monkeypatch):
 
 
 def test_a_lost_event_would_be_noticed(monkeypatch):
-    ingest = DurableEmbedding.ingest
+    ingest = DurableEmbedding._ingest
 
     def forgetful(self, parts):
         if self.sequence % 5 < 4:
             return ingest(self, parts)
         return [Receipt("applied", self.sequence + 1, len(part.batch), len(part.dead)) for part in parts]
 
-    monkeypatch.setattr(DurableEmbedding, "ingest", forgetful)
+    monkeypatch.setattr(DurableEmbedding, "_ingest", forgetful)
     with pytest.raises((AssertionError, KeyError)):
         run_against(Requests)

@@ -25,7 +25,7 @@ def served(serve):
 
 
 def then(served, as_of):
-    return dygcn.open(served.service.live.folder, as_of=as_of)
+    return dygcn.open(served.service.live._folder, as_of=as_of)
 
 
 def test_one_vector(served):

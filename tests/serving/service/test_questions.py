@@ -375,7 +375,7 @@ def test_a_tolerance_does_not_keep_anything_from_being_tried(serve):
 
 
 def standing(live):
-    return live.digest(), live.sequence, live.version, live.feed.cursor, live.log.last, live.clock
+    return live.digest(), live.sequence, live.version, live.feed.cursor, live._log.last, live.clock
 
 
 def random_trial(random):
@@ -428,7 +428,7 @@ def check_nothing_is_left(serve, folder, tmp_path, trials=200, updates=60):
     for step in steps:
         twin.update(add=step)
     assert live.digest() == twin.digest() == live.recompute().digest()
-    assert live.log.last == updates
+    assert live._log.last == updates
     twin._version = live.version
     assert snapshot_bytes(live, tmp_path / "live") == snapshot_bytes(twin, tmp_path / "twin")
     assert served.get("/v1/dead-letters").json()["total"] == 0

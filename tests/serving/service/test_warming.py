@@ -29,14 +29,21 @@ def image(service):
     status = msgspec.to_builtins(service.status())
     del status["uptime"]
     files = {
-        path.relative_to(live.folder): path.read_bytes()
-        for path in live.folder.rglob("*")
+        path.relative_to(live._folder): path.read_bytes()
+        for path in live._folder.rglob("*")
         if path.is_file() and not path.name.endswith("-shm")  # how far readers of the log are
     }
     cursor = live.feed.cursor
     with live.lock:
         page = live.feed.since("", 100)
-    standing = live.digest(), live.version, live.sequence, cursor, page.rows.ids.tolist(), live.log.last
+    standing = (
+        live.digest(),
+        live.version,
+        live.sequence,
+        cursor,
+        page.rows.ids.tolist(),
+        live._log.last,
+    )
     of_others = b"process_", b"dygcn_disk_free_bytes"  # whatever else runs on this machine
     metrics = [line for line in Metrics(service).text().splitlines() if not line.startswith(of_others)]
     return standing, dict(live.streams), status, files, metrics
@@ -70,9 +77,9 @@ def test_a_warm_up_changes_nothing_that_is_served(folder, kind):
         lambda service: service.live.update(add=[(1, 2), (1, 9)]),
         lambda service: service.live.update(add=[(1, 2)]),
         lambda service: service.live.update(add=[(1, 3)], stream="http:warm", offset=0),
-        lambda service: service.live.forget_stream("none") or service.live.begin_epoch(),
+        lambda service: service.live._forget_stream("none") or service.live.feed.begin_epoch(),
         lambda service: service.vector(1),
-        lambda service: (service.live.folder / "warm").touch(),
+        lambda service: (service.live._folder / "warm").touch(),
     ],
     ids=["new edge", "known edge", "stream", "epoch", "counted read", "file"],
 )

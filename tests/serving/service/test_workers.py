@@ -51,7 +51,7 @@ def path_of(first, count):
 
 
 def letters(service):
-    return [letter for _, letter in service.live.log.dead_letters(1000)]
+    return [letter for _, letter in service.live._log.dead_letters(1000)]
 
 
 # ---- sources -----------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_after_a_failed_write_the_messages_come_again(folder, monkeypatch):
     with running(path, source) as service:
         until(lambda: service.live.streams.get("clicks") == 19)
         failure = WriteFailed("the disk is full")
-        service.live.log.failure = failure
+        service.live._log.failure = failure
         source.messages += path_of(10, 5)
         until(lambda: service.sources[0].failures > 1)
         until(lambda: "the disk is full" in (service.sources[0].failure or ""))

@@ -89,7 +89,7 @@ class Front:
                 self.ending.wait(0.01)
                 continue
             positions = range(following, min(due + 1, following + _MOST))
-            self.live.ingest([self._part(position) for position in positions])
+            self.live._ingest([self._part(position) for position in positions])
             following = positions.stop
             say("done", positions=[positions.start, positions.stop])
 

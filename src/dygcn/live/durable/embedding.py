@@ -15,14 +15,14 @@ from dygcn.engine.events import ColumnOptions, join_events, moment, read_update
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.records import Changed, Float32, History, Nodes
+from dygcn.engine.records import Changed, Float32
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.admission import screen
 from dygcn.live.durable.dead_letters import still_dead
-from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, ForgottenIds, runs
+from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, runs
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
 from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dygcn.engine.features import Embedding
     from dygcn.live.durable.storage.layout import FolderLock
     from dygcn.live.durable.storage.retention import KeepLog
-    from dygcn.live.durable.write_ahead import Observer
     from dygcn.live.search.nearest import VectorCache
 
 _Done = TypeVar("_Done")
@@ -51,16 +50,10 @@ class DurableEmbedding(EmbeddingView):
 
     Attributes
     ----------
-    followed
-        Which streams are followed, and which were forgotten.
     feed
-        What moved since any place in this history.
-    log
-        The log, for its dead letters and its failure.
-    damage
-        What recovery found that could not be used, and did without.
-    far
-        Whether reads, and whoever holds the lock, may wait for other processes.
+        What moved since any cursor in this history.
+    lock
+        Held while calls belong together: what they read is of one sequence.
     """
 
     _far = False
@@ -68,10 +61,10 @@ class DurableEmbedding(EmbeddingView):
     def __init__(
         self, folder: Path, held: FolderLock, ahead: WriteAhead, every: int, keep_log: KeepLog
     ) -> None:
-        self._ahead, self._live, self.log = ahead, ahead.live, ahead.log
+        self._ahead, self._live, self._log = ahead, ahead.live, ahead.log
         super().__init__(self._live._state, self._live._guard)
-        self.offsets, self.feed, self.damage = ahead.offsets, ahead.feed, ahead.damage
-        self.folder, self._held, self._every = folder, held, every
+        self._offsets, self.feed = ahead.offsets, ahead.feed
+        self._folder, self._held, self._every = folder, held, every
         self.lock, self._guard.waits = self._guard.lock, True
         self._snapshots = SnapshotWriter(folder, ahead, keep_log)
         self._forgetting = Forgetting(folder, ahead, self._snapshots, self._then_snapshot)
@@ -117,7 +110,7 @@ class DurableEmbedding(EmbeddingView):
         part = SourceBatch(batch, stream, whole(offset), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():
-            last = self.offsets.last_of(stream) if stream else None
+            last = self._offsets.last_of(stream) if stream else None
             if last is not None and part.offset <= last:
                 nodes = np.empty(0, np.int32)
                 nothing = Outcome(Changed(nodes, np.empty(0, np.int8)), self._names(nodes))
@@ -128,35 +121,35 @@ class DurableEmbedding(EmbeddingView):
             check_batch(self._state.graph, part.batch, part.now)  # what is refused is not written, either
             return self._commit([part])
 
-    def ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
+    def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         """Apply the events of many requests in one transaction; return what became of each part, in order.
 
-        A bad event stops nobody. All that was applied is on disk.
+        A bad event becomes a dead letter, and the others are applied. All that was applied is on disk.
         """
         with self._ahead.one_writer():
             receipts: list[Receipt] = []
             for run in runs(parts):
                 if run[0].forgets:
                     run[0] = self._follow_forgets(run[0])
-                receipts += self._ingest([self._forgetting.without_old(part) for part in run])
+                receipts += self._ingest_run([self._forgetting.without_old(part) for part in run])
             return receipts
 
     def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
         return self._forgetting.follow(part)
 
-    def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
-        parts = still_dead(parts, self.log)
-        receipts, fresh, leaving, repeated = screen(parts, self.offsets)
+    def _ingest_run(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
+        parts = still_dead(parts, self._log)
+        receipts, fresh, leaving, repeated = screen(parts, self._offsets)
         if leaving:
             self._ahead.forget(leaving)
         if repeated:
-            self.offsets.hear(*repeated)
+            self._offsets.hear(*repeated)
         for group in groups(fresh):
             done = self._sift([part for part, _ in group])
             try:
                 self._commit(done)
             except EventError as error:
-                done = one_by_one(done, error, self._commit, self.log)
+                done = one_by_one(done, error, self._commit, self._log)
             for part, (_, receipt) in zip(done, group, strict=True):
                 receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
                 receipt.applied = len(part.batch)
@@ -164,43 +157,27 @@ class DurableEmbedding(EmbeddingView):
             receipt.sequence = receipt.sequence or self._ahead.sequence
         return receipts
 
-    def forget_stream(self, name: str) -> int | None:
-        """Follow a stream no longer; return how far it was applied, None if there is no such stream.
+    def _forget_stream(self, name: str) -> int | None:
+        """Drop a stream's offset and return it, None if there is no such stream.
 
         Nothing of the stream is applied again in silence, unless 100,000 others were forgotten after it:
         a broker's stream goes on where it ended, a client (``http:NAME``) gets the number to go on with.
-
-        Examples
-        --------
-        >>> import dygcn, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     live = dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8))
-        ...     _ = live.update(add=[("cat", "dan")], stream="clicks", offset=7)
-        ...     live.forget_stream("clicks"), live.forget_stream("clicks"), live.streams
-        ...     live.close()
-        (7, None, {})
         """
         with self._ahead.one_writer():
-            position = self.offsets.streams.get(name)
-            if position is not None:
+            offset = self._offsets.streams.get(name)
+            if offset is not None:
                 self._ahead.forget([name])
-            return position
+            return offset
 
     def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
         """Turn the events that cannot be applied into dead letters, before anything is written."""
         self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
         refused = find_refused(self._state.graph, batch, parts[0].now)
-        return without_refused(parts, refused, self.log.last) if refused else parts
+        return without_refused(parts, refused, self._log.last) if refused else parts
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
-        """Write one batch to the log, then apply it.
-
-        Raises
-        ------
-        EventError
-            If it cannot be applied; then a refusal stands behind it in the log.
-        """
+        """Write one batch to the log, then apply it; an EventError if it is refused, as the log then says."""
         chunks = [chunk for part in parts for chunk in part.chunks()]
         entries = [NewEntry(EVENTS, p.stream, p.offset, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
@@ -211,7 +188,7 @@ class DurableEmbedding(EmbeddingView):
             self._ahead.events += len(batch)
             for part in parts:
                 if part.offset >= 0:
-                    self.offsets.reach(part.stream, part.offset)
+                    self._offsets.reach(part.stream, part.offset)
             return done
 
         settled = [number for part in parts for number, _ in part.replayed]
@@ -229,14 +206,6 @@ class DurableEmbedding(EmbeddingView):
     def track_surprise(self, on: bool = True) -> None:
         """Let every update measure how surprising its events are; see `LiveEmbedding.track_surprise`."""
         self._live.track_surprise(on)
-
-    def observe(self, observer: Observer) -> None:
-        """Tell an observer of everything that is written from now on."""
-        self._ahead.observer, self.log.on_failure = observer, observer.write_failed
-
-    def watch(self, watcher: Callable[[Nodes], None]) -> None:
-        """Call a function with the nodes that moved, but not with neighbours of hubs, under the lock."""
-        self._ahead.watchers.append(watcher)
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
@@ -336,12 +305,6 @@ class DurableEmbedding(EmbeddingView):
         with self._ahead.one_writer():
             return self._ahead.log_then([NewEntry(FLUSH)], self._live.flush)
 
-    def begin_epoch(self) -> History:
-        """Begin a new epoch, return its first position: readers and sinks of the one before start anew."""
-        with self._ahead.one_writer():
-            self._ahead.begin_epoch()
-            return self.history
-
     def _take_over(self, other: DurableEmbedding) -> None:
         """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
         self._then_snapshot(lambda: self._forgetting.take_over(other._ahead))
@@ -362,7 +325,7 @@ class DurableEmbedding(EmbeddingView):
         with self._ahead.one_writer():
             self._snapshots.wait()
             self._ahead.check_whole()
-            if self.saved_at != self.sequence:
+            if self._ahead.saved_at != self.sequence:
                 self._snapshots.write()
 
     # ---- reading -------------------------------------------------------------------------------------
@@ -381,51 +344,10 @@ class DurableEmbedding(EmbeddingView):
         """Return a sequence and the vector of a node then, without the lock; None: only under the lock."""
 
     @property
-    def history(self) -> History:
-        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
-        with self.lock:
-            return self._ahead.histories.known(self.sequence)
-
-    @property
     def streams(self) -> dict[str, int]:
         """How far each named stream of events was applied."""
         with self.lock:
-            return dict(self.offsets.streams)
-
-    @property
-    def forgotten(self) -> ForgottenIds:
-        """How many ids were forgotten, the last sequence at which some were, and old events dropped since."""
-        return self._forgetting.summary()
-
-    def confirms(self, history: History) -> bool:
-        """Say whether a position is one of this history; one that is too long ago to be known is not."""
-        with self.lock:
-            return self._ahead.histories.confirm(history)
-
-    @property
-    def saved_at(self) -> int:
-        """The last entry of the log that a snapshot holds."""
-        return self._ahead.saved_at
-
-    @property
-    def saved_time(self) -> float:
-        """When the newest snapshot that is on disk was written, in seconds since 1970."""
-        return self._snapshots.saved_time
-
-    @property
-    def keep_log(self) -> str:
-        """How much of the past is kept: a span such as ``"7d"``, or a size such as ``"256MB"``."""
-        return self._snapshots.keep_log
-
-    @property
-    def snapshot_seconds(self) -> float:
-        """How long the last snapshot took to write."""
-        return self._snapshots.seconds
-
-    @property
-    def snapshot_failure(self) -> str | None:
-        """Why the last snapshot could not be written; None if it was. Until one is, the log grows."""
-        return self._snapshots.failure
+            return dict(self._offsets.streams)
 
     def _cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
@@ -433,7 +355,7 @@ class DurableEmbedding(EmbeddingView):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save a copy of model and graph to another folder, as `LiveEmbedding.save` does."""
-        if Path(path).resolve() == self.folder.resolve():
+        if Path(path).resolve() == self._folder.resolve():
             raise FolderError(f"{path} is the folder of this embedding, which is durable; choose another")
         super().save(path)
 
@@ -455,14 +377,14 @@ class DurableEmbedding(EmbeddingView):
             self._closed = True
             self._snapshots.wait()
             try:
-                whole = self.log.failure is None and not self._ahead.pending and not self._state.torn
-                if whole and self.saved_at != self.sequence:
+                whole = self._log.failure is None and not self._ahead.pending and not self._state.torn
+                if whole and self._ahead.saved_at != self.sequence:
                     self._snapshots.write()
             except StorageError:
-                if self.log.failure is not None:
+                if self._log.failure is not None:
                     raise  # of a snapshot alone, the log holds everything: the next start takes longer
             finally:
-                self.log.close()
+                self._log.close()
                 self._held.release()
 
     def _let_go(self) -> None:
@@ -472,7 +394,7 @@ class DurableEmbedding(EmbeddingView):
         with self._ahead.one_writer():
             self._closed = True
             self._snapshots.wait()
-            self.log.close()
+            self._log.close()
             self._held.release()
 
     def __enter__(self) -> DurableEmbedding:

@@ -16,6 +16,8 @@ from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.histories import ALL_NODES, FeedCursor, PagePosition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dygcn.engine.records import History, IdColumn
@@ -72,9 +74,11 @@ class Feed:
         histories: Histories,
         erasures: Erasures,
         sequence: int,
-        floor: int,
-        image: FeedImage | None,
+        floor: int,  # the sequence up to which nobody knows who left
+        image: FeedImage | None,  # who moved and left up to now; None: everyone who is there moved now
+        begin_epoch: Callable[[], History],
     ) -> None:
+        self._begin_epoch = begin_epoch
         self._live, self._histories, self._erasures = live, histories, erasures
         self._run = secrets.token_hex(8)
         self.sequence = sequence
@@ -98,8 +102,18 @@ class Feed:
 
     @property
     def history(self) -> History:
-        """The position that readers are shown now."""
-        return self._histories.known(self.sequence)
+        """The position that the vectors reflect: epoch, sequence, and the log's chain value there."""
+        with self._live._guard.lock:
+            return self._histories.known(self.sequence)
+
+    def confirms(self, history: History) -> bool:
+        """Return whether a position is one of this history; one that is too long ago to be known is not."""
+        with self._live._guard.lock:
+            return self._histories.confirm(history)
+
+    def begin_epoch(self) -> History:
+        """Begin a new epoch and return its first position: readers and sinks of the one before start anew."""
+        return self._begin_epoch()
 
     @property
     def cursor(self) -> str:

@@ -206,7 +206,7 @@ def restore(
     ...     dygcn.open(f"{folder}/friends", dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)).close()
     ...     position = dygcn.restore(f"{folder}/friends", f"{folder}/again")
     ...     with dygcn.open(f"{folder}/again") as live:
-    ...         live.confirms(position), sorted(live)
+    ...         live.feed.confirms(position), sorted(live)
     (True, ['ann', 'bob', 'cat'])
     """
     source, target = Path(backup), Path(folder)
@@ -273,7 +273,7 @@ def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
         if forgets is not None:
             Erasures(staged).take_over(forgets)  # opening completes them
         with open(staged) as live:
-            position = live.begin_epoch()
+            position = live.feed.begin_epoch()
         for inside, _, files in os.walk(staged):
             for name in files:
                 sync_file(Path(inside) / name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dygcn.engine.models import Outcome, Surprises
-    from dygcn.engine.records import IdColumn, Nodes
+    from dygcn.engine.records import History, IdColumn, Nodes
     from dygcn.errors import WriteFailed
     from dygcn.live.durable.storage.dead_letters import DeadLetter
     from dygcn.live.durable.storage.log import EventLog
@@ -91,7 +91,7 @@ class WriteAhead:
                 f"{self.erasures.path} lost erasures: forgotten ids may return; restore a copy"
             )
         where = position.sequence, position.floor
-        self.feed = Feed(self.live, self.histories, self.erasures, *where, begin.feed)
+        self.feed = Feed(self.live, self.histories, self.erasures, *where, begin.feed, self.begin_epoch)
         self._state = begin.state
         unsaid = None if begin.feed is None else begin.feed.unsaid
         self._known = unsaid is not None or not position.tolerance
@@ -159,10 +159,17 @@ class WriteAhead:
         entries = [NewEntry(FORGET, stream, self.offsets.streams[stream]) for stream in streams]
         self.log_then(entries, lambda: self.offsets.forget(*streams))
 
-    def begin_epoch(self) -> None:
-        """Begin a new epoch."""
-        epoch = Epoch.begin(after=self.histories.epoch)
-        self.log_then([NewEntry(EPOCH, body=epoch.pack())], partial(setattr, self.histories, "epoch", epoch))
+    def begin_epoch(self) -> History:
+        """Begin a new epoch, and return its first position."""
+        with self.one_writer():
+            epoch = Epoch.begin(after=self.histories.epoch)
+            entry = NewEntry(EPOCH, body=epoch.pack())
+            self.log_then([entry], partial(setattr, self.histories, "epoch", epoch))
+            return self.histories.known(self.sequence)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of everything that is written from now on."""
+        self.observer, self.log.on_failure = observer, observer.write_failed
 
     def done_or_error(self, change: Callable[[], _Done], kind: type[_Error]) -> _Done | _Error:
         """Make a change, and return what it raised of a kind where it is whole nevertheless."""

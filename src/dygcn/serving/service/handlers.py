@@ -282,7 +282,7 @@ class Handlers:
         name = request.path_params["id"]
         if not 0 < len(name) <= _LONGEST_NAME:
             raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
-        position = await run_in_threadpool(self.service.live.forget_stream, f"{CLIENT}{name}")
+        position = await run_in_threadpool(self.service.live._forget_stream, f"{CLIENT}{name}")
         expected = None if position is None else position + 1
         return respond(
             answers.ClientForgotten(self.service.live.sequence, name, position is not None, expected)

@@ -251,7 +251,7 @@ class IngestQueue:
         waits = [begun - one.since for one in taken]
         try:
             with self._seen.batching(waits, [one.context for one in taken]):
-                results: list[Receipt | BaseException] = [*self._live.ingest(parts)]
+                results: list[Receipt | BaseException] = [*self._live._ingest(parts)]
         except Exception as error:  # to whoever waits for an answer
             results = [error] * len(taken)
         now = time.monotonic()

@@ -46,9 +46,9 @@ class Mending(Asking):
         self._check_count(len(numbers), IDS_IN_QUERY, "numbers in its address")
         wanted = requests.ReplayRequest(numbers, params.get("stream"), params.get("reason"))
         found, missing = await run_in_threadpool(self._chosen, wanted)
-        count = await run_in_threadpool(self.service.live.log.discard, [number for number, *_ in found])
+        count = await run_in_threadpool(self.service.live._log.discard, [number for number, *_ in found])
         return respond(answers.DiscardResult(self.service.live.sequence, count, missing))
 
     def _chosen(self, wanted: requests.ReplayRequest) -> tuple[list[ChosenLetter], list[int]]:
         mended = {one.number: bytes(one.event) for one in wanted.mended}
-        return chosen(self.service.live.log, wanted.numbers, mended, wanted.stream, wanted.reason)
+        return chosen(self.service.live._log, wanted.numbers, mended, wanted.stream, wanted.reason)

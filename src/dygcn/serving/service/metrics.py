@@ -86,14 +86,14 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_queue_limit_events": service.current.limits.queued_events,
         "dygcn_shed_requests_total": status.queue.shed,
         "dygcn_overloaded": int(seen.overload.on),
-        "dygcn_old_events_total": service.live.forgotten.old_events,
+        "dygcn_old_events_total": service.live._forgetting.summary().old_events,
         "dygcn_surprise": seen.surprises.values,
         "dygcn_surprising_events_total": seen.surprises.high,
         "dygcn_dead_letters_kept": status.traffic.dead_letters,
         "dygcn_mass_rejection": int(service.ingest_queue.rejections.active),
         "dygcn_snapshot_sequence": status.snapshot.sequence,
         "dygcn_snapshot_timestamp_seconds": seen.snapshot_at,
-        "dygcn_snapshot_write_seconds": service.live.snapshot_seconds,
+        "dygcn_snapshot_write_seconds": service.live._snapshots.seconds,
         "dygcn_snapshots_total": seen.snapshots,
         "dygcn_snapshot_failures_total": seen.snapshot_failures,
         "dygcn_snapshot_failing": int(status.snapshot.failure is not None),
@@ -119,7 +119,7 @@ def read_values(service: Service) -> dict[str, Values]:
 
 def _of_disk(service: Service) -> dict[str, Values]:
     try:
-        disk = shutil.disk_usage(service.live.folder)
+        disk = shutil.disk_usage(service.live._folder)
     except OSError:  # the folder is gone
         return {"dygcn_disk_free_bytes": {}, "dygcn_disk_size_bytes": {}}
     return {

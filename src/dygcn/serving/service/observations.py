@@ -104,8 +104,8 @@ class Observations(Observer):
             nodes=len(graph),
             edges=graph.edge_count,
         )
-        if live.damage:
-            note("service.recovered", folder=folder, damage="; ".join(live.damage))
+        if live._ahead.damage:
+            note("service.recovered", folder=folder, damage="; ".join(live._ahead.damage))
 
     def begun_serving(self) -> None:
         """Log that requests are answered."""

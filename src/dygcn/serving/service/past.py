@@ -71,7 +71,7 @@ class Past:
 
     def _at(self, as_of: str) -> _Kept:
         kept = self._kept
-        forgotten = self._live.forgotten.ids
+        forgotten = self._live._forgetting.summary().ids
         if kept is not None and kept.asked == as_of and kept.forgotten == forgotten:
             return kept
         sequence, moment = read_moment(as_of)
@@ -81,9 +81,9 @@ class Past:
             raise Overloaded(_COME_AGAIN, "another moment of the past is being rebuilt")
         try:
             self._kept = None  # two of them would be in memory
-            embedding = open_past(Path(self._live.folder), as_of)
+            embedding = open_past(Path(self._live._folder), as_of)
             found = _Kept(as_of, embedding, embedding.digest(), forgotten)
-            later = moment is not None and moment < self._live.log.last_logged  # and so are all to come
+            later = moment is not None and moment < self._live._log.last_logged  # and so are all to come
             if as_of.strip() != "now" and (moment is None or later):
                 self._kept = found
             return found

@@ -84,7 +84,7 @@ class Service:
         sinks = [make_sink(one) for one in settings.sinks]
         self.live: DurableEmbedding = open_embedding(settings)
         self.observations = Observations(settings.otel)
-        self.live.observe(self.observations)
+        self.live._ahead.observe(self.observations)
         self.observations.opened(settings.folder, self.live)
         if settings.track_surprise:
             self._track_surprise()
@@ -100,7 +100,7 @@ class Service:
         self._trials = 0  # odd while one is made
         self._latest: float | None = None  # `latest_time` before it
         self._moved_last: Nodes = np.empty(0, np.int32)
-        self.live.watch(self._moved)
+        self.live._ahead.watchers.append(self._moved)
         self._listeners: list[Callable[[], None]] = []
         self._event_rate, self._read_rate = Rate(), Rate()
         self.ingest_queue = IngestQueue(self.live, self.current, self._applied, self.observations)
@@ -155,7 +155,7 @@ class Service:
         self.observations.surprises = SurpriseRecord(self.live.sequence)
 
     def _follow_limits(self) -> None:
-        self.live.offsets.idle_seconds = self.current.limits.client_idle_seconds
+        self.live._offsets.idle_seconds = self.current.limits.client_idle_seconds
         self.ingest_queue.rejections.bar = self.current.limits.rejected_share
 
     def try_reads(self) -> None:
@@ -195,7 +195,7 @@ class Service:
     @property
     def accepting(self) -> bool:
         """Whether events are taken."""
-        return self.live.log.failure is None
+        return self.live._log.failure is None
 
     def vector(self, node: int | str) -> tuple[int, Float32 | None]:
         """Return the sequence and the vector of a node, None if it is not in the graph."""
@@ -323,9 +323,9 @@ class Service:
         self, limit: int, before: int, stream: str | None = None, reason: str | None = None
     ) -> answers.DeadLetters:
         """Return dead letters, newest first."""
-        found = self.live.log.dead_letters(limit, before, stream=stream, reason=reason)
+        found = self.live._log.dead_letters(limit, before, stream=stream, reason=reason)
         listed = [answers.ListedDeadLetter.of(*one) for one in found]
-        return answers.DeadLetters(self.live.log.count_dead_letters(), listed)
+        return answers.DeadLetters(self.live._log.count_dead_letters(), listed)
 
     def latest_time(self) -> float | None:
         """Return the latest time that an event may have now; None: any. No lock is taken for it."""
@@ -367,7 +367,7 @@ class Service:
 
     def status(self) -> answers.ServiceStatus:
         """Return everything worth knowing at a glance."""
-        live, ingest_queue = self.live, self.ingest_queue
+        live, ingest_queue, written = self.live, self.ingest_queue, self.live._snapshots
         self.observations.report(*self.sources, *self.sinks)
         index = msgspec.to_builtins(self.index_worker.status())
         sources = [worker.status() for worker in self.sources]  # first: what they count is in the state below
@@ -388,13 +388,13 @@ class Service:
             model.ids,
             time.monotonic() - self.begun,
             self.accepting,
-            None if live.log.failure is None else str(live.log.failure),
+            None if live._log.failure is None else str(live._log.failure),
             ingest_queue.rejections.alarms(),
             answers.TrafficStatus(
                 ingest_queue.total_events,
                 ingest_queue.total_requests,
                 reads,
-                live.log.count_dead_letters(),
+                live._log.count_dead_letters(),
                 self._event_rate.at(ingest_queue.total_events),
                 self._read_rate.at(reads),
             ),
@@ -408,7 +408,11 @@ class Service:
             ),
             self.load_history.latency(),
             answers.SnapshotStatus(
-                live.saved_at, live.saved_time, live.snapshot_seconds, live.damage, live.snapshot_failure
+                live._ahead.saved_at,
+                written.saved_time,
+                written.seconds,
+                live._ahead.damage,
+                written.failure,
             ),
             index,
             sources,

@@ -164,7 +164,7 @@ def source_batches(messages: Sequence[Message], service: Service) -> list[Source
     related = bool(service.live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(
-        _fresh(messages, service.live.offsets.last_of), key=lambda message: message.stream
+        _fresh(messages, service.live._offsets.last_of), key=lambda message: message.stream
     ):
         decoded = [(message, _decode(message, kind, latest, related)) for message in run]
         for _, alike in groupby(enumerate(decoded), key=_alike):
@@ -234,7 +234,7 @@ class SinkWorker(_Worker):
     def __init__(self, service: Service, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
         super().__init__(service, sink.name)
         self._sink, self._rule = sink, other_history
-        self._log: Log = service.live
+        self._log: Log = service.live.feed
         self.rows = 0
         self.history: str | None = None  # not opened yet
         self.why = ""
@@ -245,7 +245,7 @@ class SinkWorker(_Worker):
         service.notify(self._news.set)
 
     def _read_cursor(self) -> Cursor:
-        text = read_cursor(self.service.live.folder, self.name)
+        text = read_cursor(self.service.live._folder, self.name)
         try:
             cursor = Cursor() if text is None else msgspec.json.decode(text, type=Cursor)
         except msgspec.DecodeError:
@@ -340,7 +340,7 @@ class SinkWorker(_Worker):
     def _keep_cursor(self) -> None:
         text = msgspec.json.encode(self._cursor).decode()
         if text != self._kept:
-            keep_cursor(self.service.live.folder, self.name, text)
+            keep_cursor(self.service.live._folder, self.name, text)
             self._kept = text
 
     def _delete_below(self, history: History) -> None:

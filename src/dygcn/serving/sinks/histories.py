@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FIELDS = ("generation", "epoch", "version", "chain")
 """The fields of a row's history, in every sink; `version` is the sequence."""
 _LARGEST = (1 << 63) - 1
-KEEP_OURS = "if this folder is the one to keep, begin a new epoch: dygcn restore, or live.begin_epoch()"
+KEEP_OURS = "if this folder is the one to keep, begin a new epoch: dygcn restore, or live.feed.begin_epoch()"
 
 
 def check_history(history: History, name: str) -> None:

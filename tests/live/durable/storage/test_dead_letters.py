@@ -32,19 +32,19 @@ def take_in(live, events, position=7):
     """Take in a message; return what became of it."""
     found = decode_events(json.dumps(events).encode(), "json", "int64")
     dead = tuple(DeadLetter("clicks", position, bad.row, bad.reason, bad.text) for bad in found.bad)
-    [receipt] = live.ingest([SourceBatch(found.batch, "clicks", position, rows=found.rows, dead=dead)])
+    [receipt] = live._ingest([SourceBatch(found.batch, "clicks", position, rows=found.rows, dead=dead)])
     return receipt
 
 
 def replay(live, **wanted):
-    found, missing = chosen(live.log, **wanted)
-    receipts = live.ingest(parts_of(found, "int64", None))
+    found, missing = chosen(live._log, **wanted)
+    receipts = live._ingest(parts_of(found, "int64", None))
     return sum(one.applied for one in receipts), sum(one.dead for one in receipts), missing
 
 
 def kept(live):
     """Return the rows and reasons of all events that are kept, in the order of rows."""
-    letters = [one for _, letter in live.log.dead_letters(10_000) for one in events_of(letter)]
+    letters = [one for _, letter in live._log.dead_letters(10_000) for one in events_of(letter)]
     return sorted((one.row, one.reason) for one in letters)
 
 
@@ -79,7 +79,7 @@ def test_long_events_share_less():
 def test_a_message_of_bad_events_is_few_letters_and_counts_them_all(live):
     receipt = take_in(live, [{"src": row, "dst": 9, "weight": -1 - row} for row in range(MANY)])
     assert (receipt.applied, receipt.dead) == (0, MANY)
-    assert live.log.count_dead_letters() == ALONE + (MANY - ALONE) // TOGETHER
+    assert live._log.count_dead_letters() == ALONE + (MANY - ALONE) // TOGETHER
     assert [row for row, _ in kept(live)] == list(range(MANY))
     assert kept(live)[-1][1].startswith("weight is -1000; allowed")
 
@@ -91,7 +91,7 @@ def test_what_shares_a_letter_is_replayed_and_what_is_still_bad_stays(live):
     )
     assert len(kept(live)) == MANY // 2  # those without a time, beside others
     assert replay(live, stream="clicks") == (MANY // 2, 0, [])
-    assert live.log.count_dead_letters() == 0
+    assert live._log.count_dead_letters() == 0
     assert MANY - 2 in live
     take_in(live, [{"src": row, "dst": 9, "weight": -1} for row in range(MANY)], 8)
     assert replay(live, stream="clicks") == (0, MANY, [])
@@ -106,11 +106,11 @@ def test_a_shared_letter_that_is_cut_to_its_first_event_would_be_noticed(live, m
 
 def test_a_shared_letter_is_mended_by_as_many_events(live):
     take_in(live, [{"src": 1.5, "dst": 10_000 + row} for row in range(200)])
-    [(number, letter)] = [one for one in live.log.dead_letters(1_000) if one[1].row == ALONE]
+    [(number, letter)] = [one for one in live._log.dead_letters(1_000) if one[1].row == ALONE]
     assert len(events_of(letter)) == 100
     for wrong in ({"src": 1, "dst": 2}, [{"src": 1, "dst": 2}] * 99, 7):
         with pytest.raises(OptionError, match=f"letter {number} holds 100 events"):
-            chosen(live.log, mended={number: json.dumps(wrong).encode()})
+            chosen(live._log, mended={number: json.dumps(wrong).encode()})
     events = [{"src": 1, "dst": 20_000 + row} for row in range(99)] + [{"src": "x", "dst": 3}]
     assert replay(live, mended={number: json.dumps(events).encode()}) == (99, 1, [])
     assert kept(live)[-1] == (199, 'src is "x"; allowed are whole numbers within int64, never floats')
@@ -121,11 +121,11 @@ def test_times_and_no_times_in_one_letter_are_replayed_in_turn(live):
     """One batch has times or has none: events with times go first, the others stay until asked again."""
     events = [{"src": row, "dst": 9, **({"t": 5} if row % 2 else {})} for row in range(300)]
     dead = tuple(DeadLetter("s", 1, row, "too heavy", json.dumps(one)) for row, one in enumerate(events))
-    live.ingest([SourceBatch(NONE, "s", 1, dead=dead)])
+    live._ingest([SourceBatch(NONE, "s", 1, dead=dead)])
     assert replay(live, stream="s") == (200, 100, [])  # the first hundred have letters of their own
     assert {reason[:12] for _, reason in kept(live)} == {"t is missing"}
     assert replay(live, stream="s")[:2] == (100, 0)
-    assert live.log.count_dead_letters() == 0
+    assert live._log.count_dead_letters() == 0
 
 
 def test_a_letter_that_only_looks_shared_is_itself():

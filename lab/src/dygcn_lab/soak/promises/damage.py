@@ -56,7 +56,7 @@ class Whole:
 
 def letters(live: DurableEmbedding) -> list[tuple[str, int, int, str, str]]:
     """Return what the table of dead letters says."""
-    found = [(one.stream, one.offset, one.row, one.reason, one.event) for _, one in live.log.dead_letters()]
+    found = [(one.stream, one.offset, one.row, one.reason, one.event) for _, one in live._log.dead_letters()]
     return sorted(found)
 
 
@@ -89,7 +89,7 @@ def make_folder(path: Path) -> DurableEmbedding:
         rows = [(step % 7, 7 + step % 5, 0, 1, 1.0 + step % 3), (step % 4, 7 + step % 3, 0, -1, 1.0)]
         if step % 10 == 4:
             rows[0] = (*rows[0][:4], _TOO_HEAVY)
-        live.ingest([SourceBatch(read_events(rows), "http:ann", 2 * step + 1, 2 * step)])
+        live._ingest([SourceBatch(read_events(rows), "http:ann", 2 * step + 1, 2 * step)])
         live.update(add=[(step, step + 1)], stream="kafka:clicks/0", offset=10 * step)
         if step == 9:
             live.bulk([[(50, 51), (51, 52)]])
@@ -101,7 +101,7 @@ def make_folder(path: Path) -> DurableEmbedding:
 def next_update(live: DurableEmbedding) -> str:
     """Write a little more; return the digest after it."""
     live.update(add=[(3, 60), (60, 61)])
-    live.ingest([SourceBatch(read_events([(3, 9, 0, 1, _TOO_HEAVY)]), "http:bob", 0, 0)])
+    live._ingest([SourceBatch(read_events([(3, 9, 0, 1, _TOO_HEAVY)]), "http:bob", 0, 0)])
     return live.digest()
 
 
@@ -165,7 +165,7 @@ class Spoiler:
             if not self._whole.is_in(live):
                 self._tally.wrong(short, f"{what}: another state, and nobody noticed")
                 return
-            figures = REPORTED if live.damage else HARMLESS
+            figures = REPORTED if live._ahead.damage else HARMLESS
             if "log" in short and self._whole.next_digest != next_update(live):
                 self._tally.wrong(short, f"{what}: another state after the next update")
                 return
@@ -196,9 +196,9 @@ def damage(size: int, seed: int) -> Tally:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         workdir = Path(name)
         live = make_folder(workdir / "in use")
-        shutil.copytree(live.folder, workdir / "crashed", ignore=_LEAVE_OUT)
+        shutil.copytree(live._folder, workdir / "crashed", ignore=_LEAVE_OUT)
         live.close()
-        live.folder.rename(workdir / "closed")
+        live._folder.rename(workdir / "closed")
         spoilers = [
             Spoiler(workdir, workdir / which, seed + i, tally)
             for i, which in enumerate(("closed", "crashed"))

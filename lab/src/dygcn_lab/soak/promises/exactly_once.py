@@ -129,7 +129,7 @@ class Delivery:
         self._crash()
 
     def _send(self, parts: list[SourceBatch]) -> list[SourceBatch]:
-        receipts = self.live.ingest(parts)
+        receipts = self.live._ingest(parts)
         self.tally.sent += len(parts)
         again = []
         for part, receipt in zip(parts, receipts, strict=True):
@@ -146,13 +146,13 @@ class Delivery:
         before = self.live.digest(), self.live.streams
         self.live._let_go()
         self.tally.crashes += 1
-        self.live = open_folder(self.live.folder)
+        self.live = open_folder(self.live._folder)
         if (self.live.digest(), self.live.streams) != before:
             self.tally.wrong(f"crash {self.tally.crashes}: another state than before it")
 
     def letters(self) -> list[tuple[str, str]]:
         """Return the events that were set apart, whatever message they came with."""
-        return sorted((one.stream, one.event) for _, one in self.live.log.dead_letters(10**6))
+        return sorted((one.stream, one.event) for _, one in self.live._log.dead_letters(10**6))
 
 
 def plain(senders: Sequence[Sender]) -> tuple[str, int]:

@@ -85,8 +85,8 @@ def entries(folder: Path, events: Events) -> tuple[int, int, int]:
     live = open_folder(folder, start(small_model()))
     try:
         columns = {name: [event[name] for event in events] for name in events[0]}
-        receipt = live.ingest([SourceBatch(read_events(columns))])[0]
-        return live.log.last, receipt.dead, live.log.count_dead_letters()
+        receipt = live._ingest([SourceBatch(read_events(columns))])[0]
+        return live._log.last, receipt.dead, live._log.count_dead_letters()
     finally:
         live._let_go()
 

@@ -90,8 +90,8 @@ class Life:
             if not order.close:
                 self._die()
             live.close()
-            if live.log.failure is not None:
-                raise live.log.failure
+            if live._log.failure is not None:
+                raise live._log.failure
             self.say(self._report("closed", step=self._position(live), digest=bits_of(live)))
         except DygcnError as error:
             self._after_failure(live, error)

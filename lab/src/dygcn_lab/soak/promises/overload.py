@@ -316,7 +316,7 @@ def _without_bounds(capacity: float, calm_p99: float, seconds: float, spokes: in
 
 def lose_some() -> None:
     """Have the service acknowledge one transaction in ten without doing anything."""
-    ingest: Callable[..., Any] = DurableEmbedding.ingest
+    ingest: Callable[..., Any] = DurableEmbedding._ingest
     count = iter(range(1 << 60))
 
     def forgetful(self: DurableEmbedding, parts: Sequence[SourceBatch]) -> list[Receipt]:
@@ -325,7 +325,7 @@ def lose_some() -> None:
             return found
         return [Receipt("applied", self.sequence, len(part.batch)) for part in parts]
 
-    DurableEmbedding.ingest = forgetful  # type: ignore[method-assign]
+    DurableEmbedding._ingest = forgetful  # type: ignore[method-assign]
 
 
 def _losing(spokes: int) -> bool:

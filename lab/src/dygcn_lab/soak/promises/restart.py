@@ -35,7 +35,7 @@ def run(size: int, seed: int) -> Finding:
                 ends = random.integers(0, nodes, (_EACH, 2))
                 op = random.choice([1, 1, -1], _EACH)
                 batch = read_events({"src": ends[:, 0], "dst": ends[:, 1], "op": op})
-                durable.ingest([SourceBatch(batch)])
+                durable._ingest([SourceBatch(batch)])
             digest, sequence = durable.digest(), durable.sequence
             durable._let_go()  # as if it were killed: no snapshot is written
         first = str(int(ends[0, 0]))

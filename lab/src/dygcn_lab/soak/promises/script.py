@@ -125,7 +125,7 @@ class Script:
         """Do the steps of a request; return what became of each."""
         if self.is_message(group[0]):
             parts = [SourceBatch(self.batch(one), STREAM, one, now=self.now(one)) for one in group]
-            return [receipt.status for receipt in live.ingest(parts)]
+            return [receipt.status for receipt in live._ingest(parts)]
         self._change(live, group[0])
         return ["applied"]
 
