@@ -13,21 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def extra(name: str, of: str = "dygcn") -> Iterator[None]:
-    """Raise `MissingExtra`, with the command that installs it, if an import in the block fails.
-
-    Parameters
-    ----------
-    of
-        The distribution that has the extra.
-
-    Examples
-    --------
-    >>> with extra("viz"):
-    ...     import a_package_that_is_not_there
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.MissingExtra: a_package_that_is_not_there is not installed. Run: pip install "dygcn[viz]"
-    """
+    """Raise `MissingExtra`, with the command that installs it, if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as missing:

@@ -23,11 +23,6 @@ def late(name: str) -> Any:
     """Return a stand-in for a module that is imported when one of its attributes is read.
 
     For the type checker, import the module itself under ``TYPE_CHECKING``.
-
-    Examples
-    --------
-    >>> late("fractions").Fraction(1, 2)
-    Fraction(1, 2)
     """
     return _Late(name)
 
@@ -35,23 +30,7 @@ def late(name: str) -> Any:
 def late_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use.
-
-    Parameters
-    ----------
-    homes
-        The module of each name.
-
-    Examples
-    --------
-    >>> getattribute, names = late_names("numbers_of_mine", {"Fraction": "fractions"})
-    >>> getattribute("Fraction")(1, 2), names()
-    (Fraction(1, 2), ['Fraction'])
-    >>> getattribute("Fiction")
-    Traceback (most recent call last):
-    ...
-    AttributeError: module 'numbers_of_mine' has no attribute 'Fiction'
-    """
+    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use."""
 
     def find(name: str) -> Any:
         if name not in homes:

@@ -36,21 +36,7 @@ _shown = threading.local()  # .now: whether a display is shown, so that one insi
 
 
 class Phases:
-    """One fraction that only grows, of phases each of which counts from 0 to its own total.
-
-    Examples
-    --------
-    >>> phases = Phases([("reading", 1), ("training", 1), ("training", 2)])
-    >>> training = [(done, "training") for done in (5, 1, 10)]
-    >>> for done, what in ((5, "reading"), (10, "reading"), *training):
-    ...     began = phases.move(done, 10, what)
-    ...     began, round(phases.fraction, 3)
-    (True, 0.125)
-    (False, 0.25)
-    (True, 0.375)
-    (True, 0.55)
-    (False, 1.0)
-    """
+    """One fraction that only grows, of phases each of which counts from 0 to its own total."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._at, self._within = plan, -1, 0.0
@@ -186,27 +172,7 @@ class _Log:
 def progress_of(
     asked: object, plan: Plan = (), write: Callable[[str], None] | None = None
 ) -> Iterator[Notify | None]:
-    """Show progress as it was asked for; yield what to call as (done, total, what), or None.
-
-    Parameters
-    ----------
-    asked
-        See `Asked`. With ``"auto"`` nothing is shown in the first two seconds, nor inside another display.
-    plan
-        The phases, so that one bar runs once through all of them; empty: it runs through each.
-    write
-        Where lines go; by default to the logger ``dygcn``.
-
-    Examples
-    --------
-    >>> with progress_of("auto") as notify:
-    ...     notify(1, 2, "thinking")
-    >>> with progress_of("loud") as notify:
-    ...     pass
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: progress is 'loud'; allowed are "auto", False, or a function that is ...
-    """
+    """Show progress as it was asked for; yield what to call as (done, total, what), or None."""
     if asked is None or asked is False or callable(asked):
         yield asked or None
         return

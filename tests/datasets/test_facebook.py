@@ -1,3 +1,4 @@
+import inspect
 import shutil
 import sys
 
@@ -5,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dygcn.datasets import growing_sample, load
-from dygcn.datasets.facebook100 import ATTRIBUTES
-from dygcn.datasets.growing_sample import grow
+from dygcn.datasets import load
+from dygcn.datasets.files import ATTRIBUTES, arrivals
+from dygcn.datasets.steps import grow
 from dygcn.errors import DatasetError, MissingExtra
 
 
@@ -40,7 +41,7 @@ def test_the_paper_s_numbers(data):
     assert (len(edges[0]), len(edges[-1])) == (9092, 88642)
     # The paper says 2085 at the start. So many have arrived; 143 of them wait for their first edge.
     assert (len(np.unique(edges[0])), len(np.unique(edges[-1]))) == (1942, 2235)
-    assert growing_sample.NODES == (2085, 2235)
+    assert inspect.signature(grow).parameters["nodes"].default == (2085, 2235)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -113,3 +114,9 @@ def test_converted_folders_need_no_scipy(data, monkeypatch, tmp_path):
     shutil.copyfile(data / "fb100-amherst41" / "README.md", tmp_path / "Amherst41.mat")
     with pytest.raises(MissingExtra, match=r'pip install "dygcn\[facebook100\]"'):
         load("facebook", tmp_path)
+
+
+def test_a_quarter_of_a_school_is_there_at_first():
+    ends = np.array([(0, 1), (1, 0), (3, 0), (0, 3), (7, 1), (1, 7)])
+    src, dst, t = arrivals(ends[:, 0], ends[:, 1], 8)
+    assert (src.tolist(), dst.tolist(), t.tolist()) == ([0, 0, 1], [1, 3, 7], [0, 2, 6])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dygcn
-from dygcn.datasets.snapshots import Snapshots
+from dygcn.datasets.steps import Snapshots
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph
 from dygcn.engine.measures.scores import auc
@@ -26,11 +26,11 @@ from dygcn.paper import (
     fitting,
 )
 from dygcn.paper.bases import base_vectors, fit_base, keep_last
+from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play_history, snapshot_of
 from dygcn.paper.matrices import first_matrices, fit_rolled
-from dygcn.paper.rows import Rows
-from dygcn.paper.tensors import LinkLoss, Tensors, descend, draw
+from dygcn.paper.tensors import LinkLoss, TorchArrays, descend, draw
 from dygcn.testing import random_events
 from dygcn.testing.rolled import hat
 from tests.linked import link_auc
@@ -83,7 +83,7 @@ def test_torch_and_the_live_path_compute_the_same_update(kind, options):
         rule.apply(graph, delta)
         plan = rule.plan(graph, delta)
         found = equations.advance(
-            Tensors(),
+            TorchArrays(),
             plan,
             torch.from_numpy(before),
             [torch.from_numpy(w) for w in weights],
@@ -101,8 +101,8 @@ def test_the_derivative_of_a_weighted_sum():
     mix = snapshot_of(graph, "mean").mix
     x = torch.tensor(random.standard_normal((len(graph), 3)), dtype=torch.float32, requires_grad=True)
     weight = torch.tensor(random.standard_normal((len(graph), 3)), dtype=torch.float32)
-    (Tensors().combine(mix, x) * weight).sum().backward()
-    dense = np.stack([Rows().combine(mix, row[:, None])[:, 0] for row in np.eye(len(graph))], axis=1)
+    (TorchArrays().combine(mix, x) * weight).sum().backward()
+    dense = np.stack([NumpyArrays().combine(mix, row[:, None])[:, 0] for row in np.eye(len(graph))], axis=1)
     np.testing.assert_allclose(x.grad.numpy(), dense.T @ weight.numpy(), atol=1e-5)
 
 
@@ -232,7 +232,7 @@ def test_training_helps_on_its_own_loss(blocks):
         z = torch.zeros((history.high, DIM))
         z[torch.from_numpy(history.snapshots[-2].nodes.astype(np.int64))] = torch.from_numpy(tables[-2])
         z = equations.advance(
-            Tensors(),
+            TorchArrays(),
             history.plans[-1],
             z,
             [torch.from_numpy(w) for w in weights],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.datasets.snapshots import Snapshots
+from dygcn.datasets.steps import Snapshots
 from dygcn.engine.records import Moment
 
 if TYPE_CHECKING:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.datasets.facebook100 import read_mat
-from dygcn.datasets.finding import EDGES, find, read_shipped
-from dygcn.datasets.growing_sample import grow
-from dygcn.datasets.reading import Columns, event_columns, read_folder
+from dygcn.datasets.files import EDGES, EventColumns, event_columns, find, read_folder, read_mat, read_shipped
 from dygcn.datasets.registry import DatasetInfo, info, names
+from dygcn.datasets.steps import grow
 from dygcn.errors import DatasetError, OptionError
 
 if TYPE_CHECKING:
@@ -129,25 +127,17 @@ def _label_name(about: DatasetInfo, label: str | None) -> str | None:
     return label
 
 
-def _columns(about: DatasetInfo, folder: str | PathLike[str] | None, label: str | None) -> Columns:
+def _columns(about: DatasetInfo, folder: str | PathLike[str] | None, label: str | None) -> EventColumns:
     file = find(about, folder)
     if file is None:
-        return Columns(*event_columns(read_shipped(about)))
+        return EventColumns(*event_columns(read_shipped(about)))
     if about.original and file.name != EDGES:
         return read_mat(file, about, about.original, label)
     return read_folder(file, about, label)
 
 
 def _codes(labels: NDArray[Any] | None, missing: int | None) -> tuple[Int64 | None, tuple[str, ...]]:
-    """Number named classes in alphabetical order; numbers stay as they are.
-
-    Examples
-    --------
-    >>> _codes(np.array(["MP", "2BIO1", "MP"]), None)
-    (array([1, 0, 1]), ('2BIO1', 'MP'))
-    >>> _codes(np.array([2005, 0, 2006]), 0)
-    (array([2005,   -1, 2006]), ())
-    """
+    """Number named classes in alphabetical order; numbers stay as they are."""
     if labels is None:
         return None, ()
     if labels.dtype.kind == "U":

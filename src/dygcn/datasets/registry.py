@@ -102,13 +102,7 @@ def names() -> list[str]:
 
 
 def shipped_names(package: str) -> list[str]:
-    """Return the names of the sets that come with a package.
-
-    Examples
-    --------
-    >>> shipped_names("dygcn.datasets"), shipped_names("dygcn_lab.datasets")
-    (['hepth-collab'], ['as-733'])
-    """
+    """Return the names of the sets that come with a package."""
     return [name for name, about in registry().items() if about.ships_in == package]
 
 

@@ -8,11 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.datasets.snapshots import Snapshots
 from dygcn.engine.records import Moment
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64
+
+
+class Snapshots:
+    """Undirected edges of a graph, updated event by event."""
+
+    def __init__(self) -> None:
+        self._edges: dict[tuple[int, int], None] = {}
+
+    def apply(self, src: Int64, dst: Int64, op: Int64) -> Int64:
+        """Apply events in order and return the edges, (m, 2), the lower end first."""
+        low, high = np.minimum(src, dst).tolist(), np.maximum(src, dst).tolist()
+        for a, b, what in zip(low, high, op.tolist(), strict=True):
+            if what > 0 and a != b:
+                self._edges[a, b] = None
+            else:
+                self._edges.pop((a, b), None)
+        return np.array(list(self._edges), dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
@@ -53,15 +69,7 @@ class Steps:
 
     @cached_property
     def moments(self) -> list[Moment]:
-        """Events and edges of every step.
-
-        Examples
-        --------
-        >>> one = np.ones(3, np.int64)
-        >>> steps = Steps(np.array([0, 1, 0]), np.array([1, 2, 2]), one, np.array([0, 0, 1]), 0)
-        >>> [len(moment.edges) for moment in steps.moments]
-        [2, 3]
-        """
+        """Events and edges of every step."""
         graph, moments = Snapshots(), []
         for step in range(self.last + 1):
             part = self.part(step, step)
@@ -100,3 +108,56 @@ def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4
     return Steps(
         src[order], dst[order], np.ones(len(order), np.int64), step.astype(np.int64), count // 2, times
     )
+
+
+def grow(
+    src: Int64,
+    dst: Int64,
+    nodes: tuple[int, int] = (2085, 2235),
+    edges: tuple[int, int] = (9092, 88642),
+    count: int = 36,
+    seed: int = 0,
+) -> Steps:
+    """Return the paper's Facebook set: a sample of a graph, to which each step adds as many nodes and edges.
+
+    Every newcomer brings one edge at least; all other edges are drawn uniformly among the nodes that have
+    arrived.
+    """
+    random = np.random.default_rng(seed)
+    low, high = np.minimum(src, dst), np.maximum(src, dst)
+    ends = np.unique(np.stack((low, high), axis=1)[low != high], axis=0)
+    arrival = _arrivals(np.unique(ends), nodes, count, random)
+    since = arrival[ends].max(axis=1)  # the first step at which an edge may come
+    totals = np.linspace(*edges, count).round().astype(np.int64)
+    when = np.full(len(ends), -1)
+    for step in range(count):
+        wanted = int(totals[step]) - int((when >= 0).sum())
+        first = _edges_of_newcomers(ends, arrival, when, since, step, random) if step else ends[:0, 0]
+        when[first] = step
+        free = np.flatnonzero((when < 0) & (since <= step))
+        when[random.choice(free, wanted - len(first), replace=False)] = step
+    chosen = np.flatnonzero(when >= 0)
+    chosen = chosen[np.argsort(when[chosen], kind="stable")]
+    ones = np.ones(len(chosen), np.int64)
+    return Steps(ends[chosen, 0], ends[chosen, 1], ones, when[chosen], count // 2 - 1)
+
+
+def _arrivals(everyone: Int64, nodes: tuple[int, int], count: int, random: np.random.Generator) -> Int64:
+    """Return the step at which each node arrives; `count` for nodes that never do."""
+    arrival = np.full(int(everyone.max()) + 1, count, np.int64)
+    shuffled = random.permutation(everyone)[: nodes[1]]
+    arrival[shuffled] = 0
+    late = shuffled[nodes[0] :]
+    arrival[late] = 1 + np.arange(len(late)) * (count - 1) // max(len(late), 1)
+    return arrival
+
+
+def _edges_of_newcomers(
+    ends: Int64, arrival: Int64, when: Int64, since: Int64, step: int, random: np.random.Generator
+) -> Int64:
+    found = []
+    for node in np.flatnonzero(arrival == step):
+        mine = np.flatnonzero((when < 0) & (since <= step) & (ends == node).any(axis=1))
+        if len(mine):
+            found.append(int(random.choice(mine)))
+    return np.unique(np.array(found, np.int64))

@@ -21,11 +21,6 @@ def one_blas_thread() -> Iterator[None]:
     On matrices of a few hundred columns, threads of BLAS mostly wait for each other, and busily: two take 2.5
     times the processor time of one. Who asks while another one holds it changes nothing: two that each put
     back what they found would leave one thread for ever.
-
-    Examples
-    --------
-    >>> with one_blas_thread():
-    ...     pass
     """
     if not _held.acquire(blocking=False):
         yield

@@ -32,13 +32,7 @@ def cpu_level() -> str:
 
 
 class RowBlock:
-    """Rows of int8, int16, int32 or int64 in one contiguous array, which never grows or moves.
-
-    Parameters
-    ----------
-    array
-        (rows, width). The block keeps it alive.
-    """
+    """Rows of int8, int16, int32 or int64 in one contiguous array, which never grows or moves."""
 
     def __init__(self, array: Stored) -> None:
         if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind != "i":
@@ -104,19 +98,7 @@ def add_all(
     out: RowBlock,
     to: int,
 ) -> bool:
-    """Add rows of a table, each times a factor, and say whether the message moved.
-
-    Parameters
-    ----------
-    rows, factors, first, stop
-        What is added: number `first` to `stop` - 1 of these.
-    stop_ahead
-        Up to this one, rows can be fetched ahead; 0: the table is near.
-    was, now
-        1 / deg, before and after.
-    out, to
-        Takes by how much the message moved; -1: nobody asks.
-    """
+    """Add rows of a table, each times a factor, and say whether the message moved."""
     before = _means(stored.array[at], was)
     for i in range(first, stop):
         add_row(stored, at, table, rows[i], factors[i])

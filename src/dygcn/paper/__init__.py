@@ -3,12 +3,10 @@
 Importing this registers both rules; torch is imported when one is fitted, or a trained base computed.
 """
 
-from dygcn.paper.fresh_base import adopt
-from dygcn.paper.options import BASES, Base, BaseRecipe, Watch
+from dygcn.paper.options import BASES, Base, BaseRecipe, RollingRecipe, Watch
 from dygcn.paper.plans import RuleOptions
-from dygcn.paper.recipes import RollingRecipe
 from dygcn.paper.rolling import RollingRule, SpectralRule
-from dygcn.paper.spec import RollingSpec, SpectralSpec
+from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt
 
 __all__ = [
     "BASES",

@@ -16,22 +16,22 @@ from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import ExactSpec, Model, State, StateImage, read_vectors
 from dygcn.errors import OptionError
 from dygcn.paper import equations
+from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.history import snapshot_of
 from dygcn.paper.options import Base
-from dygcn.paper.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes, Progress
-    from dygcn.paper.history import History, Snapshot
+    from dygcn.paper.history import GraphSnapshot, PlayedHistory
     from dygcn.paper.options import BaseRecipe
 
 
 def fit_base(
     name: str,
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[GraphSnapshot],
     dim: int,
     recipe: BaseRecipe,
     seed: int,
@@ -43,13 +43,13 @@ def fit_base(
     if last is not None and recipe.warm:
         recipe, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
     if name == "gcn":
-        tensors = _room("gcn").fit_gcn(snapshots, dim, recipe, seed, start, progress)
+        tensors = _room("tensors").fit_gcn(snapshots, dim, recipe, seed, start, progress)
     else:
         tensors = _room("geometric").fit_geometric(name, snapshots, dim, recipe, seed, start, progress)
     return Base(name, recipe if last is None else last.recipe, tensors)
 
 
-def base_vectors(base: Base, snapshot: Snapshot) -> Float32:
+def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
     """Return what a trained network says of a snapshot's nodes."""
     vectors: Float32
     if base.name == "gcn":
@@ -61,20 +61,20 @@ def base_vectors(base: Base, snapshot: Snapshot) -> Float32:
     return vectors
 
 
-def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot) -> Float32:
+def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: GraphSnapshot) -> Float32:
     """Return what the paper's GCN says of a snapshot's nodes. No torch: the same equation on numpy."""
     weights = tensors["in"], tensors["out"]
     degree = degree_features(snapshot, len(weights[0]))
-    z = equations.gcn(Rows(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
-    return Rows().bounded(z).astype(np.float32)
+    z = equations.gcn(NumpyArrays(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
+    return NumpyArrays().bounded(z).astype(np.float32)
 
 
-def degree_features(snapshot: Snapshot, degrees: int) -> Nodes:
+def degree_features(snapshot: GraphSnapshot, degrees: int) -> Nodes:
     """Return which of the known degrees each node has; greater ones count as the greatest."""
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
 
 
-def degrees_in(snapshots: Sequence[Snapshot]) -> int:
+def degrees_in(snapshots: Sequence[GraphSnapshot]) -> int:
     """Return how many rows a table of degrees needs: one for each up to the greatest."""
     return 1 + max((int(snapshot.degree.max(initial=1)) for snapshot in snapshots), default=1)
 
@@ -91,7 +91,7 @@ def hashed_model(model: Model, base: Base) -> Model:
     return dataclasses.replace(model, weights=weights, features="hashed", scales=scales, spec=ExactSpec())
 
 
-def exact_tables(model: Model, parts: Sequence[EventBatch], history: History) -> list[Float32]:
+def exact_tables(model: Model, parts: Sequence[EventBatch], history: PlayedHistory) -> list[Float32]:
     """Play the events through the exact rule, too, and return its vectors of every snapshot's nodes."""
     state, tables = State(model), []
     for part, snapshot in zip(parts, history.snapshots, strict=True):
@@ -103,7 +103,7 @@ def exact_tables(model: Model, parts: Sequence[EventBatch], history: History) ->
     return keep_last(history.snapshots, tables)
 
 
-def keep_last(snapshots: Sequence[Snapshot], tables: list[Float32]) -> list[Float32]:
+def keep_last(snapshots: Sequence[GraphSnapshot], tables: list[Float32]) -> list[Float32]:
     """Let a node without an edge keep the vector that it last had with one: a base says nothing of it."""
     high = 1 + max((int(snapshot.nodes.max(initial=-1)) for snapshot in snapshots), default=0)
     by_node = np.zeros((high, tables[0].shape[1]), np.float32)

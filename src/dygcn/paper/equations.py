@@ -1,19 +1,22 @@
 """The paper's equations, each one once. Training and the live path call the same functions.
 
-They are written on any kind of array. `Arrays` is what an array library must offer: the live path
-brings compiled loops with a fixed order of summation (`dygcn.paper.rows`), training brings
-torch, which also gives the derivatives (`dygcn.paper.tensors`). Matrices stand on the right of
-rows: where the paper writes ``W z``, these are ``z @ W``.
+They are written on any kind of array. `Arrays` is what an array library must offer: the live path brings
+`NumpyArrays`, compiled loops with a fixed order of summation; training brings torch (`TorchArrays`), which
+also gives the derivatives. Where the paper writes ``W z``, these are ``z @ W``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import numpy as np
+
+from dygcn.paper.products import add_combined, add_product
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Nodes
+    from dygcn.engine.records import Float, Nodes
     from dygcn.paper.plans import Mix, Plan, RuleOptions
 
 T = TypeVar("T")
@@ -48,6 +51,49 @@ class Arrays(Protocol[T]):
         """Keep numbers from overflowing, where vectors are stored."""
 
 
+LARGEST = 1e30  # no stored number is larger, so that nothing ever becomes infinite or NaN
+
+
+class NumpyArrays:
+    """The live path: float64 between, stored float32; a row comes out the same alone or among many."""
+
+    def take(self, table: Float, nodes: Nodes) -> Float:
+        rows: Float = table[nodes]
+        return rows
+
+    def put(self, table: Float, nodes: Nodes, rows: Float) -> Float:  # into the table itself
+        table[nodes] = self.bounded(rows)
+        return table
+
+    def level(self, rows: Float, like: Float) -> Float:
+        now, before = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=1)).mean() for x in (rows, like))
+        return rows * (before / now) if now > 0 and before > 0 else rows
+
+    def bounded(self, rows: Float) -> Float:
+        """Cut numbers off at `LARGEST`."""
+        return np.clip(np.nan_to_num(rows, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+
+    def combine(self, mix: Mix, table: Float) -> Float:
+        out = np.zeros((len(mix.first) - 1, table.shape[1]))
+        add_combined(mix.first, mix.row, mix.factor, np.ascontiguousarray(table), out)
+        return out
+
+    def product(self, rows: Float, matrix: Float) -> Float:
+        if rows.shape[1] != matrix.shape[0]:
+            raise ValueError(f"rows of width {rows.shape[1]} times a matrix of {matrix.shape[0]} rows")
+        out = np.zeros((len(rows), matrix.shape[1]))
+        add_product(np.ascontiguousarray(rows), np.ascontiguousarray(matrix), out)
+        return out
+
+    def add(self, a: Float, b: Float, sign: int = 1) -> Float:
+        return a + sign * b.astype(np.float64)
+
+    def activate(self, rows: Float, activation: str) -> Float:
+        if activation == "relu":
+            return np.maximum(rows, 0)
+        return np.tanh(rows) if activation == "tanh" else rows
+
+
 def convolve(arrays: Arrays[T], mix: Mix, table: T, matrix: T, activation: str) -> T:
     """One layer of the static GCN: ``sigma(A^ Z W)``, eqs. gconv, aggr and update."""
     return arrays.activate(arrays.product(arrays.combine(mix, table), matrix), activation)
@@ -67,12 +113,7 @@ def update_rows(arrays: Arrays[T], own: T, change: T, W0: T, Wk: T, activation: 
 def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activation: str) -> list[T]:
     """Algorithm 1: return the new rows of V_1..V_K. In matrix form: eqs. dyn_gcn1 and dgc, masked.
 
-    Parameters
-    ----------
-    table
-        Z^t, newcomers included (`welcome`).
-    weights
-        ``W_0..W_K``.
+    `table` is Z^t, newcomers included (`welcome`); `weights` are W_0..W_K.
     """
     changed: list[T] = []
     source = table  # order 1 aggregates z^t itself over the changed arcs: eq. change_aggr1

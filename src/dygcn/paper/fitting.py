@@ -19,13 +19,11 @@ from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.paper.bases import base_vectors, exact_tables, fit_base, keep_last
-from dygcn.paper.fresh_base import adopt
+from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.health import take_anchor
-from dygcn.paper.history import History, Labels, play_history
-from dygcn.paper.options import BASES, NETWORKS, Base
-from dygcn.paper.recipes import RollingRecipe
-from dygcn.paper.rows import Rows
-from dygcn.paper.spec import RollingSpec, SpectralSpec, with_base
+from dygcn.paper.history import Labels, PlayedHistory, play_history
+from dygcn.paper.options import BASES, NETWORKS, Base, RollingRecipe
+from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt, with_base
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +56,7 @@ def fit(
     parts = _recent(batch, parts, model.dim)
     layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"
     history = play_history(model, parts, layers, _read_labels(choices.labels, batch), progress)
-    fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, model.dim, progress)
+    fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, progress)
     spectral = isinstance(model.spec, SpectralSpec)
     start = training.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
     weights = training.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
@@ -140,16 +138,19 @@ def _fit_base(
     choices: Choices,
     base: object,
     recipe: RollingRecipe,
-    history: History,
-    dim: int,
+    history: PlayedHistory,
     progress: Progress | None,
 ) -> tuple[Base, list[Float32]]:
     """Return the base, and its vectors of every snapshot's nodes."""
     if isinstance(base, Embedding):
         return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
     if base == "hashed":
-        return _hashed_base(batch, parts, choices, recipe, history, progress)
-    name, seed = str(base), choices.seed
+        orders = max(choices.orders, 2)
+        exact = dataclasses.replace(choices, rule="exact", orders=orders, base=None, labels=None, recipe=None)
+        model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
+        weights = dict(zip(model.weight_names, model.weights, strict=True))
+        return Base("hashed", recipe.base, weights), exact_tables(model, parts, history)
+    name, dim, seed = str(base), choices.dim, choices.seed  # an Embedding alone has another dim
     if recipe.base.once:
         fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, None, progress)
         tables = [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
@@ -165,22 +166,7 @@ def _fit_base(
     return last, keep_last(history.snapshots, tables)
 
 
-def _hashed_base(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    recipe: RollingRecipe,
-    history: History,
-    progress: Progress | None,
-) -> tuple[Base, list[Float32]]:
-    orders = max(choices.orders, 2)
-    exact = dataclasses.replace(choices, rule="exact", orders=orders, base=None, labels=None, recipe=None)
-    model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
-    base = Base("hashed", recipe.base, dict(zip(model.weight_names, model.weights, strict=True)))
-    return base, exact_tables(model, parts, history)
-
-
-def _given_tables(base: Embedding, history: History, aggregation: str) -> list[Float32]:
+def _given_tables(base: Embedding, history: PlayedHistory, aggregation: str) -> list[Float32]:
     """Take the user's vectors for every snapshot; who has none starts as a newcomer does."""
     nodes = history.graph.find(base.ids)
     by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
@@ -189,8 +175,10 @@ def _given_tables(base: Embedding, history: History, aggregation: str) -> list[F
     tables = []
     for snapshot in history.snapshots:
         table, known = by_node[snapshot.nodes], has[snapshot.nodes]
-        around = Rows().combine(snapshot.mix, table)
+        around = NumpyArrays().combine(snapshot.mix, table)
         if aggregation == "mean":
-            around /= np.maximum(Rows().combine(snapshot.mix, known[:, None].astype(np.float64)), 1e-300)
+            around /= np.maximum(
+                NumpyArrays().combine(snapshot.mix, known[:, None].astype(np.float64)), 1e-300
+            )
         tables.append(np.where(known[:, None], table, around).astype(np.float32))
     return tables

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dygcn.engine.records import Float32, Progress
-    from dygcn.paper.history import Snapshot
+    from dygcn.paper.history import GraphSnapshot
     from dygcn.paper.options import BaseRecipe
 
 
@@ -30,7 +30,7 @@ class TwoLayers(torch.nn.Module):
         self.table = torch.nn.Embedding(degrees, dim)
         self.first, self.second = (_layer(name, dim) for _ in range(2))
 
-    def forward(self, snapshot: Snapshot, recipe: BaseRecipe) -> torch.Tensor:
+    def forward(self, snapshot: GraphSnapshot, recipe: BaseRecipe) -> torch.Tensor:
         """Return the vectors of a snapshot's nodes."""
         degree = np.minimum(snapshot.degree, self.table.num_embeddings - 1)
         ends = torch.from_numpy(np.concatenate((snapshot.pairs, snapshot.pairs[:, ::-1])).T.copy())
@@ -48,7 +48,7 @@ def _layer(name: str, dim: int) -> Any:
 
 def fit_geometric(
     name: str,
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[GraphSnapshot],
     dim: int,
     recipe: BaseRecipe,
     seed: int,
@@ -64,7 +64,7 @@ def fit_geometric(
         else:
             network = _restored(name, {**start, "table.weight": grown_table(start["table.weight"], degrees)})
 
-    def vectors_of(snapshot: Snapshot) -> torch.Tensor:
+    def vectors_of(snapshot: GraphSnapshot) -> torch.Tensor:
         z: torch.Tensor = network(snapshot, recipe)
         return z
 
@@ -73,7 +73,7 @@ def fit_geometric(
 
 
 def geometric_vectors(
-    name: str, tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Snapshot
+    name: str, tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: GraphSnapshot
 ) -> Float32:
     """Return the vectors of a snapshot's nodes."""
     with torch.no_grad():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class GraphSnapshot:
     """A graph as a static base sees it. Positions are places in `nodes`."""
 
     nodes: Nodes  # (n,) internal ids, in the order of the user's ids
@@ -39,10 +39,10 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class PlayedHistory:
     """Snapshots at the end of each step, and for each but the first the plan that led to it."""
 
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[GraphSnapshot, ...]
     plans: tuple[Plan, ...]  # plans[i] leads from snapshots[i] to snapshots[i + 1]
     high: int  # internal ids are below this
     graph: Graph  # at the end
@@ -56,18 +56,8 @@ class Labels:
     classes: Int64  # (n,) from 0 on
 
 
-def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) -> Snapshot:
-    """Return the graph as it is now.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> _ = graph.apply(read_events([(7, 5), (5, 6)]))
-    >>> snapshot_of(graph, "sum").pairs.tolist()
-    [[0, 1], [0, 2]]
-    """
+def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) -> GraphSnapshot:
+    """Return the graph as it is now."""
     nodes = graph.nodes()
     place = np.full(graph.ids.high, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
@@ -85,12 +75,12 @@ def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) ->
         classes = np.full(len(nodes), -1, np.int64)
         found = graph.find(labels.ids)
         classes[place[found[found >= 0]]] = labels.classes[found >= 0]
-    return Snapshot(nodes, layer_mix(graph, nodes, aggregation), degree, pairs, classes)
+    return GraphSnapshot(nodes, layer_mix(graph, nodes, aggregation), degree, pairs, classes)
 
 
 def play(
     model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
-) -> Iterator[tuple[Graph, Snapshot, Plan | None]]:
+) -> Iterator[tuple[Graph, GraphSnapshot, Plan | None]]:
     """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
     graph, rule = model.new_graph(), model.new_rule()
     assert isinstance(rule, RollingRule)
@@ -107,7 +97,7 @@ def play_history(
     base_aggregation: str,
     labels: Labels | None = None,
     progress: Progress | None = None,
-) -> History:
+) -> PlayedHistory:
     """Play the events through a graph, to the end."""
     snapshots, plans = [], []
     for i, (now, snapshot, plan) in enumerate(play(model, steps, base_aggregation, labels)):
@@ -117,4 +107,4 @@ def play_history(
             plans.append(plan)
         if progress is not None:
             progress(i + 1, len(steps), "playing events")
-    return History(tuple(snapshots), tuple(plans), graph.ids.high, graph)
+    return PlayedHistory(tuple(snapshots), tuple(plans), graph.ids.high, graph)

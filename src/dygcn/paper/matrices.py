@@ -10,7 +10,7 @@ import numpy as np
 from dygcn._extras import extra
 from dygcn.errors import TrainingWarning
 from dygcn.paper import equations
-from dygcn.paper.tensors import LinkLoss, Tensors, descend, draw, glorot
+from dygcn.paper.tensors import LinkLoss, TorchArrays, descend, draw, glorot
 
 with extra("torch"):
     import torch
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import Float32, Int64, Nodes, Progress
-    from dygcn.paper.history import History, Snapshot
-    from dygcn.paper.recipes import RollingRecipe
+    from dygcn.paper.history import GraphSnapshot, PlayedHistory
+    from dygcn.paper.options import RollingRecipe
 
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
 
@@ -37,7 +37,7 @@ def first_matrices(dim: int, orders: int, spectral: bool, start: str, seed: int)
 
 
 def fit_rolled(
-    history: History,
+    history: PlayedHistory,
     tables: Sequence[Float32],
     start: Sequence[Float32],
     recipe: RollingRecipe,
@@ -45,15 +45,7 @@ def fit_rolled(
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[Float32, ...]:
-    """Return trained matrices.
-
-    Parameters
-    ----------
-    tables
-        For each snapshot the base's vectors of its nodes, in their order.
-    start
-        Matrices to begin with.
-    """
+    """Return trained matrices."""
     steps = [
         i for i in range(len(history.plans)) if len(history.snapshots[_target(history, i, recipe)].pairs)
     ]
@@ -88,7 +80,7 @@ def fit_rolled(
     return tuple(matrix.detach().numpy() for matrix in weights)
 
 
-def _target(history: History, step: int, recipe: RollingRecipe) -> int:
+def _target(history: PlayedHistory, step: int, recipe: RollingRecipe) -> int:
     """Return whose edges the vectors after plans[step] must tell from negatives."""
     return min(step + 1 + recipe.ahead, len(history.snapshots) - 1)
 
@@ -98,14 +90,14 @@ class _Run:
 
     def __init__(
         self,
-        history: History,
+        history: PlayedHistory,
         tables: Sequence[Float32],
         recipe: RollingRecipe,
         dim: int,
         random: np.random.Generator,
     ) -> None:
         self._history, self._tables, self._recipe = history, tables, recipe
-        self._arrays, self._links, self._random = Tensors(), LinkLoss(recipe.loss), random
+        self._arrays, self._links, self._random = TorchArrays(), LinkLoss(recipe.loss), random
         self.beside = self._links.parameters
         if history.snapshots[0].classes is not None:
             classes = 1 + max(int(_classes(snapshot).max(initial=0)) for snapshot in history.snapshots)
@@ -154,7 +146,7 @@ class _Run:
         return kept
 
 
-def _classes(snapshot: Snapshot) -> Int64:
+def _classes(snapshot: GraphSnapshot) -> Int64:
     assert snapshot.classes is not None
     return snapshot.classes
 

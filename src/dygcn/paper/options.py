@@ -1,4 +1,4 @@
-"""What can be chosen of the base of the paper's rules, and of how a run is watched."""
+"""What can be chosen of the paper's rules: as published by default, and the options that make them hold."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ NETWORKS = ("gcn", "graphsage", "gin")
 BASES = (*NETWORKS, "hashed", "embedding")
 LOSSES = ("dot", "cosine")
 RESTARTS = ("never", "warn", "auto")
+STARTS = ("glorot", "identity")
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,89 @@ def _check_band(band: object) -> None:
         raise OptionError(f"band is {band!r}; allowed is (low, high) with 0 <= low < 1 < high")
 
 
+@dataclass(frozen=True)
+class RollingRecipe:
+    """Everything that can be chosen for the rolling and the spectral rule.
+
+    The defaults are the paper's text, where it says something. `RollingRecipe.steady` has our options on.
+
+    Parameters
+    ----------
+    options
+        How messages are aggregated and what acts on the result: `RuleOptions`.
+    loss
+        ``"dot"`` (eq. neg), or ``"cosine"`` with a learned temperature and bias.
+    rollout
+        Steps on its own output in training. 1 starts from the base at each step, as in the paper.
+    bound
+        Greatest spectral norm of a matrix (of W_s half of it, since the pass has norm 2); None: no bound.
+    start
+        First matrices: ``"glorot"`` (uniform), or ``"identity"`` (W_0 keeps, W_k adds little, W_s halves).
+    ahead
+        0: the vectors after step t reconstruct the graph at t, as in the paper; 1: the next one.
+    link_weight, task_weight
+        Weights of the paper's loss and of the cross-entropy on labels, where `fit` was given some.
+    rounds, rate, pairs
+        Steps of Adam, their size, and linked pairs (and negatives) in each.
+    base
+        How the base is trained: `BaseRecipe`.
+    watch
+        What is looked at while updates run: `Watch`.
+
+    Examples
+    --------
+    >>> RollingRecipe().options.aggregation, RollingRecipe.steady().options.aggregation
+    ('sum', 'mean')
+    """
+
+    options: RuleOptions = field(default_factory=RuleOptions)
+    loss: str = "dot"
+    rollout: int = 1
+    bound: float | None = None
+    start: str = "glorot"
+    ahead: int = 0
+    link_weight: float = 1.0
+    task_weight: float = 1.0
+    rounds: int = 300
+    rate: float = 1e-3
+    pairs: int = 4096
+    base: BaseRecipe = field(default_factory=BaseRecipe)
+    watch: Watch = field(default_factory=Watch)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("options", RuleOptions), ("base", BaseRecipe), ("watch", Watch)):
+            if not isinstance(getattr(self, name), kind):
+                raise OptionError(f"{name} is {getattr(self, name)!r}; allowed is a {kind.__name__}")
+        check_options(self.options)
+        one_of("loss", self.loss, LOSSES)
+        one_of("start", self.start, STARTS)
+        whole("rollout", self.rollout, 1)
+        whole("ahead", self.ahead, 0, 1)
+        whole("rounds", self.rounds, 0)
+        whole("pairs", self.pairs, 1, 1 << 24)
+        number("rate", self.rate, 0)
+        if self.bound is not None:
+            number("bound", self.bound, 0)
+        for name in ("link_weight", "task_weight"):
+            if getattr(self, name):
+                number(name, getattr(self, name), 0)
+
+    @classmethod
+    def steady(cls, rollout: int = 5) -> RollingRecipe:
+        """Return the options that make a long run hold; every one of them is ours, not the paper's."""
+        return cls(
+            options=RuleOptions("mean", "none", "rest", level=True),
+            loss="cosine",
+            rollout=rollout,
+            bound=1.0,
+            start="identity",
+            rounds=100,
+            rate=3e-3,
+            base=BaseRecipe("sum", "relu", "none", "cosine", once=False, rate=1e-2, warm=30, unit=True),
+            watch=Watch(band=(0.1, 10.0)),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Base:
     """Where the first vectors came from, and what a restart needs to compute them again."""
@@ -117,41 +201,34 @@ class Base:
     tensors: Mapping[str, Float32] = field(default_factory=dict, repr=False)
 
 
+_LAYERS = {  # of networks: how many dimensions each tensor of a layer has
+    "graphsage": {"lin_l.weight": 2, "lin_l.bias": 1, "lin_r.weight": 2},
+    "gin": {"nn.0.weight": 2, "nn.0.bias": 1, "nn.2.weight": 2, "nn.2.bias": 1},
+}
+
+
 def check_shapes(base: Base, dim: int) -> None:
     """Raise a ValueError unless a base has the tensors of its kind, in shapes that fit each other.
 
     The loops that use them do not look.
     """
     shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
-    square, line = (dim, dim), (dim,)
     expected: dict[str, tuple[int, ...]] = {}
     if base.name == "gcn":
-        expected = {"in": (*shapes.get("in", ())[:1], dim), "out": square}
+        expected = {"in": (*shapes.get("in", ())[:1], dim), "out": (dim, dim)}
     elif base.name == "hashed":
         width = shapes.get("W0", ())[:1]
         expected = {f"W{k}": (*width, dim) for k in range(len(shapes))}
     elif base.name in NETWORKS:
         expected = {"table.weight": (*shapes.get("table.weight", ())[:1], dim)}
-        for layer in ("first", "second"):
-            expected |= _layer_shapes(base.name, layer, square, line)
+        layers = [(layer, *one) for layer in ("first", "second") for one in _LAYERS[base.name].items()]
+        expected |= {f"{layer}.{part}": (dim,) * dimensions for layer, part, dimensions in layers}
     if (
         shapes != expected
         or any(0 in shape for shape in shapes.values())
         or (base.name != "embedding") > len(shapes)
     ):
         raise ValueError(f"a base {base.name!r} with tensors {shapes}, expected {expected}")
-
-
-def _layer_shapes(
-    name: str, layer: str, square: tuple[int, ...], line: tuple[int, ...]
-) -> dict[str, tuple[int, ...]]:
-    if name == "graphsage":
-        parts = {"lin_l.weight": square, "lin_l.bias": line, "lin_r.weight": square}
-    else:
-        parts = {
-            f"nn.{i}.{part}": shape for i in (0, 2) for part, shape in (("weight", square), ("bias", line))
-        }
-    return {f"{layer}.{part}": shape for part, shape in parts.items()}
 
 
 def check_options(options: RuleOptions) -> None:

@@ -70,23 +70,7 @@ class Plan:
 def make_plan(
     graph: Graph, delta: GraphDelta, orders: int, options: RuleOptions | None = None, spectral: bool = False
 ) -> Plan:
-    """Plan one update of the rolling rule, or (orders = 1, `spectral`) of the spectral one.
-
-    Parameters
-    ----------
-    graph
-        The graph after the change.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> _ = graph.apply(read_events([(0, 1), (1, 2)]))
-    >>> plan = make_plan(graph, graph.apply(read_events([(0, 1, 0, -1), (0, 2, 0, 1)])), 2)
-    >>> plan.changes[0].row.tolist(), plan.changes[0].factor.tolist()
-    ([1, 2, 0, 0], [-1.0, 1.0, -1.0, 1.0])
-    """
+    """Plan one update of the rolling rule, or (orders = 1, `spectral`) of the spectral one."""
     options = options or RuleOptions()
     aggregation = options.aggregation
     rings = influenced(graph, delta, orders, options.isolated)

@@ -13,8 +13,8 @@ import numpy as np
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Written
 from dygcn.paper import equations
+from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.plans import RuleOptions, first_look, make_plan
-from dygcn.paper.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,23 +29,7 @@ _BLOCK = 1 << 14
 
 
 class RollingRule:
-    """Algorithm 1 of the paper: first-order, then high-order updates of the influenced nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> eye = np.eye(2, dtype=np.float32)
-    >>> graph, rule = Graph("int64"), RollingRule((eye, eye, eye))
-    >>> _ = rule.apply(graph, graph.apply(read_events([(0, 1), (1, 2)])))
-    >>> rule.replace(np.array([0, 1, 2]), np.eye(3, 2, dtype=np.float32))
-    >>> changed = rule.apply(graph, graph.apply(read_events([(0, 2)])))
-    >>> changed.nodes.tolist(), changed.orders.tolist(), changed.rows
-    ([0, 2, 1], [1, 1, 2], 3)
-    >>> rule.vectors(np.array([0, 1, 2])).tolist()
-    [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
-    """
+    """Algorithm 1 of the paper: first-order, then high-order updates of the influenced nodes."""
 
     in_one_call = False
 
@@ -65,7 +49,7 @@ class RollingRule:
         """Update the 1st..K-th order influenced nodes of a change that the graph already holds."""
         self.reserve(graph)
         plan = self.plan(graph, delta)
-        equations.advance(Rows(), plan, self._table, self.weights, self.options)
+        equations.advance(NumpyArrays(), plan, self._table, self.weights, self.options)
         return self._moved(plan)
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
@@ -92,7 +76,7 @@ class RollingRule:
 
     def replace(self, nodes: Nodes, vectors: Float32) -> None:
         """Put vectors in place of those of nodes."""
-        Rows().put(self._table, nodes, vectors)
+        NumpyArrays().put(self._table, nodes, vectors)
 
     def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
         """Put vectors in place of those of nodes; others start as newcomers do, those next to them first.
@@ -106,7 +90,7 @@ class RollingRule:
             linked = np.diff(mix.first) > 0
             if not linked.any():
                 break
-            self.replace(others[linked], Rows().combine(mix, self._table)[linked])
+            self.replace(others[linked], NumpyArrays().combine(mix, self._table)[linked])
             others = others[~linked]
 
     def removal(self, graph: Graph, owners: Nodes) -> None:

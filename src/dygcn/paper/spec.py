@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 import numpy as np
 
-from dygcn.engine.models import RuleSpec, register
+from dygcn.engine.features import Embedding
+from dygcn.engine.models import Outcome, RuleSpec, register
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.folder import take_tensor
-from dygcn.errors import OptionError
+from dygcn.engine.models.state import last_of_each
+from dygcn.engine.records import Changed
+from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.paper import bases
-from dygcn.paper.fresh_base import base_or_warning, check_base, renewed, take_base, take_embedding
-from dygcn.paper.health import wants_restart
+from dygcn.paper.health import rolled, take_anchor, wants_restart
 from dygcn.paper.options import BASES, Base, BaseRecipe, Watch, check_options, check_shapes
 from dygcn.paper.plans import RuleOptions
 from dygcn.paper.rolling import RollingRule, SpectralRule
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.features import Features
-    from dygcn.engine.models import Model, Outcome, State
+    from dygcn.engine.models import Model, State
     from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.records import Float32
+    from dygcn.engine.records import Float32, IdColumn
 
 _BASE = "base."
 
@@ -109,15 +112,14 @@ class RollingSpec(RuleSpec):
 
     def after_update(self, state: State, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
         """Check a sample, if it is time; a fresh base may be due."""
-        base = base_or_warning(state, self.base) if wants_restart(state, self.watch, version) else None
-        return None if base is None else partial(renewed, state, self, base, outcome)
+        base = _base_or_warning(state, self.base) if wants_restart(state, self.watch, version) else None
+        return None if base is None else partial(_renewed, state, self, base, outcome)
 
     def restart(self, state: State, base: object) -> Callable[[], Outcome]:
         """Prepare a base that the user brought, or compute the one that was fitted on the graph as it is."""
-        given = check_base(state.model, base)
-        if given is not None:
-            return partial(take_embedding, state, self.watch, given)
-        return partial(take_base, state, self, *bases.fresh_vectors(state, self.base))
+        if base is not None:
+            return partial(_take_embedding, state, self.watch, _checked_base(state.model, base))
+        return partial(_take_base, state, self, *bases.fresh_vectors(state, self.base))
 
     def describe(self) -> dict[str, str]:
         """Return the base, and how messages are aggregated."""
@@ -145,3 +147,70 @@ def with_base(model: Model, base: Base) -> Model:
     """Return a model of one of these rules with another base."""
     assert isinstance(model.spec, RollingSpec)
     return dataclasses.replace(model, spec=dataclasses.replace(model.spec, base=base))
+
+
+# ---- a fresh base in place of all vectors ------------------------------------------------------------------
+
+
+def _checked_base(model: Model, base: object) -> Embedding:
+    """Return a base that a user brought; refuse one that a model cannot take."""
+    if not isinstance(base, Embedding):
+        raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
+    if base.ids.kind != model.ids or base.vectors.shape[1] != model.dim:
+        raise FeatureError(
+            f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
+            f"this model has {model.ids} ids and dim {model.dim}"
+        )
+    return base
+
+
+def _base_or_warning(state: State, base: Base) -> tuple[Base, IdColumn, Float32] | None:
+    """Compute a base that is due; where none can be had (no torch, say) warn, and the update goes on."""
+    try:
+        return bases.fresh_vectors(state, base)
+    except DygcnError as error:
+        warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=6)
+        return None
+
+
+def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
+    """Put vectors in place of all that a state has; nodes without one start as the mean of their neighbours.
+
+    `keep`: ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
+    """
+    rule, graph = rolled(state), state.graph
+    nodes = graph.intern(ids) if keep else graph.find(ids)
+    vectors, nodes = vectors[nodes >= 0], nodes[nodes >= 0]
+    nodes, last = last_of_each(nodes)
+    vectors = vectors[last]
+    if keep:
+        state.transaction.set_own(nodes)
+    everyone = graph.nodes()
+    rule.restart(graph, nodes, vectors, np.setdiff1d(everyone, nodes))
+    orders = np.zeros(len(everyone), np.int8)
+    return Outcome(Changed(everyone, orders, len(everyone)), state.transaction.release(everyone[:0]))
+
+
+def _take_embedding(state: State, watch: Watch, base: Embedding) -> Outcome:
+    """Put the user's own vectors in place of all others."""
+    outcome = adopt(state, base.ids, base.vectors)
+    take_anchor(state, watch)
+    return outcome
+
+
+def _take_base(state: State, spec: RollingSpec, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
+    """Put the vectors of a base that was computed in place of all others."""
+    outcome = adopt(state, ids, vectors, keep=False)
+    state.model = dataclasses.replace(state.model, spec=dataclasses.replace(spec, base=computed))
+    take_anchor(state, spec.watch)
+    return outcome
+
+
+def _renewed(
+    state: State, spec: RollingSpec, base: tuple[Base, IdColumn, Float32], outcome: Outcome
+) -> Outcome:
+    """Take a base that was due, inside an update; return what both did."""
+    fresh = _take_base(state, spec, *base).moved
+    return dataclasses.replace(
+        outcome, moved=dataclasses.replace(fresh, rows=fresh.rows + outcome.moved.rows)
+    )

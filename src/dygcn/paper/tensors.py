@@ -1,4 +1,4 @@
-"""The array library of training: torch, for the derivatives of `dygcn.paper.equations`."""
+"""Training with torch: the arrays of `dygcn.paper.equations`, the paper's loss, Adam, and its static GCN."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.errors import TrainingWarning
+from dygcn.paper import equations
+from dygcn.paper.bases import degree_features, degrees_in, grown_table
 
 with extra("torch"):
     import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dygcn.engine.records import Float32, Float64, Int64, Nodes, Progress
-    from dygcn.paper.history import Snapshot
+    from dygcn.paper.history import GraphSnapshot
     from dygcn.paper.options import BaseRecipe
     from dygcn.paper.plans import Mix
 
@@ -39,32 +41,20 @@ class _WeightedSum(torch.autograd.Function):
         return None, None, context.back @ gradients[0]
 
 
-class Tensors:
-    """What `dygcn.paper.equations` needs, on torch tensors.
-
-    Examples
-    --------
-    >>> import numpy as np, torch
-    >>> from dygcn.paper.plans import Mix
-    >>> mix = Mix(np.array([0, 2]), np.array([0, 2]), np.array([1.0, -1.0]))
-    >>> Tensors().combine(mix, torch.tensor([[1.0], [5.0], [4.0]])).tolist()
-    [[-3.0]]
-    """
+class TorchArrays:
+    """Training: torch, for derivatives."""
 
     def __init__(self) -> None:
         # The mix is kept beside its tensors, so that its identity is not given to another.
         self._matrices: dict[tuple[int, int], tuple[Mix, Tensor, Tensor]] = {}
 
     def take(self, table: Tensor, nodes: Nodes) -> Tensor:
-        """Return the rows of nodes."""
         return table[_index(nodes)]
 
     def put(self, table: Tensor, nodes: Nodes, rows: Tensor) -> Tensor:
-        """Return a table with other rows at nodes."""
         return table.index_copy(0, _index(nodes), rows)
 
     def combine(self, mix: Mix, table: Tensor) -> Tensor:
-        """Return one weighted sum of rows for each entry of the mix."""
         key = id(mix), len(table)
         if key not in self._matrices:
             self._matrices[key] = (mix, *_both_ways(mix, len(table)))
@@ -73,21 +63,17 @@ class Tensors:
         return result
 
     def product(self, rows: Tensor, matrix: Tensor) -> Tensor:
-        """Return rows times matrix."""
         return rows @ matrix
 
     def add(self, a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
-        """Return ``a + sign * b``."""
         return a + sign * b
 
     def activate(self, rows: Tensor, activation: str) -> Tensor:
-        """Return sigma of every number."""
         if activation == "relu":
             return torch.relu(rows)
         return torch.tanh(rows) if activation == "tanh" else rows
 
     def level(self, rows: Tensor, like: Tensor) -> Tensor:
-        """Return rows, scaled by one number so that their mean length is that of `like`."""
         now, before = (float(x.detach().norm(dim=1).mean()) for x in (rows, like))
         return rows * (before / now) if now > 0 and before > 0 else rows
 
@@ -119,14 +105,7 @@ def _sparse(first: Int64, column: Int64, value: Float64, columns: int) -> Tensor
 
 
 class LinkLoss:
-    """The paper's loss (eq. neg): ``-log s(z_v z_u) - log(1 - s(z_v z_u-))``, u linked to v and u- random.
-
-    Parameters
-    ----------
-    kind
-        ``"dot"`` as published; ``"cosine"``: cosines instead of dot products, with a temperature and a bias
-        that are learned beside the matrices and are no part of the score.
-    """
+    """The paper's loss (eq. neg): ``-log s(z_v z_u) - log(1 - s(z_v z_u-))``, u linked to v and u- random."""
 
     def __init__(self, kind: str, temperature: float = 6.0) -> None:
         self.kind = kind
@@ -205,9 +184,9 @@ def descend(
 
 
 def train_on_snapshots(
-    vectors_of: Callable[[Snapshot], Tensor],
+    vectors_of: Callable[[GraphSnapshot], Tensor],
     parameters: Sequence[Tensor],
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[GraphSnapshot],
     recipe: BaseRecipe,
     random: np.random.Generator,
     progress: Progress | None = None,
@@ -240,3 +219,29 @@ def glorot(rows: int, columns: int, random: np.random.Generator) -> Float32:
     """Return a uniform starting matrix (Glorot and Bengio, 2010)."""
     limit = np.sqrt(6 / (rows + columns))
     return random.uniform(-limit, limit, (rows, columns)).astype(np.float32)
+
+
+def fit_gcn(
+    snapshots: Sequence[GraphSnapshot],
+    dim: int,
+    recipe: BaseRecipe,
+    seed: int,
+    start: Mapping[str, Float32] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Float32]:
+    """Train the paper's GCN: return its matrices ``in`` (degrees, dim) and ``out`` (dim, dim)."""
+    random = np.random.default_rng([seed, 4])
+    degrees = degrees_in(snapshots)
+    if start is None:
+        start = {"in": glorot(degrees, dim, random), "out": glorot(dim, dim, random)}
+    degrees = max(degrees, len(start["in"]))
+    start = {**start, "in": grown_table(start["in"], degrees)}
+    weights = [torch.tensor(start[name], requires_grad=True) for name in ("in", "out")]
+    arrays = TorchArrays()
+
+    def vectors_of(snapshot: GraphSnapshot) -> Tensor:
+        degree = degree_features(snapshot, degrees)
+        return equations.gcn(arrays, snapshot.mix, degree, weights, recipe.activation, recipe.output)
+
+    train_on_snapshots(vectors_of, weights, snapshots, recipe, random, progress)
+    return {name: w.detach().numpy() for name, w in zip(("in", "out"), weights, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn.datasets.finding import LAB, OWN
+from dygcn.datasets.files import LAB, OWN
 from dygcn.datasets.registry import registry
 
 if TYPE_CHECKING:

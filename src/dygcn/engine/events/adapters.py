@@ -38,26 +38,12 @@ class Edges:
     rows: bool = False  # whether it is also an iterable of bare rows
 
     def read(self, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-        """Return the edges as columns.
-
-        Parameters
-        ----------
-        directed
-            If so, each edge of an undirected graph is there in both directions.
-        kinds
-            The kinds of nodes; None: none were declared, and the graph may have some of its own.
-        """
+        """Return the edges as columns."""
         return self.reader(self.graph, names, directed, kinds)
 
 
 def recognise(events: object) -> object:
-    """Return tensors as arrays, lazy frames as frames, graphs as `Edges`, and anything else as it is.
-
-    Examples
-    --------
-    >>> recognise([(1, 2)])
-    [(1, 2)]
-    """
+    """Return tensors as arrays, lazy frames as frames, graphs as `Edges`, and anything else as it is."""
     events = untensored(events, "events")
     libraries = {str(kind.__module__).partition(".")[0] for kind in type(events).__mro__}
     if "polars" in libraries:
@@ -73,13 +59,7 @@ def recognise(events: object) -> object:
 
 
 def edge_index(ends: NDArray[Any], directed: bool | None) -> Columns:
-    """Return the columns of an array of two rows, sources and targets.
-
-    Examples
-    --------
-    >>> edge_index(np.array([[0, 1, 1, 2], [1, 0, 2, 1]]), directed=False)
-    {'src': array([0, 1]), 'dst': array([1, 2])}
-    """
+    """Return the columns of an array of two rows, sources and targets."""
     return _each_once({"src": ends[0], "dst": ends[1]}, directed)
 
 
@@ -114,15 +94,7 @@ def _both_ways(columns: Columns) -> Columns:
 
 
 def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str], Any]) -> Columns:
-    """Return times and weights of edges, from the attributes that have their names.
-
-    Parameters
-    ----------
-    there
-        The attributes that edges have.
-    values
-        Returns one attribute of all edges, None where an edge has none: its weight is then 1.
-    """
+    """Return times and weights of edges, from the attributes that have their names."""
     wrong = [field for field in ("src", "dst", "op") if field in names.named]
     if wrong:
         raise OptionError(

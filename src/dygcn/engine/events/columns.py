@@ -40,19 +40,7 @@ _KINDS = {"large_string": "string", "string_view": "string", "double": "float"} 
 
 
 def id_column(values: object, name: str = "id") -> IdColumn:
-    """Read one column of user ids.
-
-    Examples
-    --------
-    >>> id_column([3, 1]).values
-    array([3, 1])
-    >>> id_column(["ann", "bob"]).kind
-    'string'
-    >>> id_column([1.0])
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.EventError: column 'id' holds float; ids are int64 or strings of at most 256 bytes, ...
-    """
+    """Read one column of user ids."""
     if isinstance(values, IdColumn):
         return values
     values = unmasked(values, name)
@@ -84,15 +72,7 @@ def one_kind(
 
 
 def unmasked(values: object, name: str) -> object:
-    """Return an array without a mask; raise `EventError` if a cell is masked, which no later check sees.
-
-    Examples
-    --------
-    >>> unmasked(np.ma.array([1, 2], mask=[False, True]), "weight")
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.EventError: row 1: column 'weight' has a masked cell; fill it, or leave the row out
-    """
+    """Return an array without a mask; raise `EventError` if a cell is masked, which no later check sees."""
     if type(values) is np.ndarray:
         return values
     if not isinstance(values, np.ndarray):
@@ -249,13 +229,7 @@ def strings_of(array: pa.Array) -> tuple[Int64, NDArray[np.uint8]]:
 
 
 def python_ids(column: IdColumn) -> NDArray[Any]:
-    """Return the ids as people use them: an int64 array, or an object array of str.
-
-    Examples
-    --------
-    >>> python_ids(id_column(["ann", "bob"])).tolist()
-    ['ann', 'bob']
-    """
+    """Return the ids as people use them: an int64 array, or an object array of str."""
     if column.data is None:
         return column.values
     text = column.data.tobytes()
@@ -266,13 +240,7 @@ def python_ids(column: IdColumn) -> NDArray[Any]:
 
 
 def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
-    """Return the ids that two columns of one kind have in common, each once.
-
-    Examples
-    --------
-    >>> common_ids(id_column(["ann", "bob", "bob"]), id_column(["bob", "cat"]))
-    ['bob']
-    """
+    """Return the ids that two columns of one kind have in common, each once."""
     first, second = pc.unique(as_arrow(one)), pc.unique(as_arrow(other))
     found: list[int | str] = first.filter(pc.is_in(first, value_set=second)).to_pylist()
     return found
@@ -294,13 +262,7 @@ def as_arrow(column: IdColumn) -> pa.Array:
 
 
 def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
-    """Return columns of one kind, one after the other.
-
-    Examples
-    --------
-    >>> python_ids(join_ids([id_column(["ann"]), id_column(["bob", "cat"])])).tolist()
-    ['ann', 'bob', 'cat']
-    """
+    """Return columns of one kind, one after the other."""
     ends = [(column.data, *column.values[[0, -1]].tolist()) for column in columns if column.data is not None]
     data = [data[begin:end] for data, begin, end in ends]
     if not data:
@@ -310,15 +272,7 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
 
 
 def numbers(values: object, field: str, name: str | None = None) -> NDArray[Any]:
-    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970.
-
-    Parameters
-    ----------
-    field
-        What the column is: op, weight or t.
-    name
-        What the user calls it, where that is another word.
-    """
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
     name = name or field
     values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
@@ -372,13 +326,7 @@ def weight_faults(found: Float64, op: NDArray[Any], name: str = "weight") -> Fau
 
 
 def relations(values: object, name: str = "relation") -> RelationColumn:
-    """Read the `relation` column: text, or whole numbers, which count as text.
-
-    Examples
-    --------
-    >>> relations(["view", "buy", "view"])
-    RelationColumn(codes=array([0, 1, 0], dtype=int16), names=('view', 'buy'))
-    """
+    """Read the `relation` column: text, or whole numbers, which count as text."""
     if isinstance(values, RelationColumn):
         return values
     array = arrow_array(unmasked(values, name), name)
@@ -412,14 +360,7 @@ def relation_faults(array: pa.Array, name: str = "relation") -> Faults:
 
 
 def seconds(value: Any) -> Any:
-    """Turn a date into seconds since 1970 and a span into seconds; leave everything else alone.
-
-    Examples
-    --------
-    >>> from datetime import datetime, timedelta, timezone
-    >>> seconds(datetime(1970, 1, 2, tzinfo=timezone.utc)), seconds(timedelta(hours=1)), seconds(7)
-    (86400.0, 3600.0, 7)
-    """
+    """Turn a date into seconds since 1970 and a span into seconds; leave everything else alone."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, np.timedelta64):
@@ -435,13 +376,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def duration(value: Any) -> Any:
-    """Turn a span, or text such as 90d, 12h, 30m, 45s or 2w, into seconds; leave everything else alone.
-
-    Examples
-    --------
-    >>> duration("90d"), duration("1.5h"), duration(7), duration("soon")
-    (7776000.0, 5400.0, 7, 'soon')
-    """
+    """Turn a span, or text such as 90d, 12h, 30m, 45s or 2w, into seconds; leave everything else alone."""
     if isinstance(value, str) and value[-1:] in _UNITS:
         with contextlib.suppress(ValueError):
             return float(value[:-1]) * _UNITS[value[-1]]
@@ -449,13 +384,7 @@ def duration(value: Any) -> Any:
 
 
 def moment(now: object) -> float:
-    """Return the time that a user calls now; dates become seconds since 1970.
-
-    Examples
-    --------
-    >>> moment(7), moment(np.datetime64("1970-01-02"))
-    (7.0, 86400.0)
-    """
+    """Return the time that a user calls now; dates become seconds since 1970."""
     found = None if isinstance(now, timedelta | np.timedelta64 | bool) else seconds(now)
     if isinstance(found, int | float | np.integer | np.floating):
         with contextlib.suppress(OverflowError):  # a whole number beyond all floats

@@ -27,24 +27,7 @@ _DEEPEST, _BLOCK = 64, 1 << 20
 def read_table(
     path: str, columns: Sequence[str] | None = None, kind: str | None = None, ids: Sequence[str] = IDS
 ) -> pa.Table:
-    """Read a file of events or features; the ending of its name says the format.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    columns
-        The only columns wanted, where the format can leave others out.
-    kind
-        Type of the ids, where it is known.
-    ids
-        The columns that hold ids: a CSV file does not say so.
-
-    Raises
-    ------
-    EventError
-        If the file is missing, of another format or cannot be read.
-    """
+    """Read a file of events or features; the ending of its name says the format."""
     file = Path(path)
     ending = file.suffix.lower()
     if ending not in _PARQUET | _CSV | _NDJSON and (ending or os.path.exists(file)):

@@ -23,16 +23,7 @@ _NO_ID = "no id of a kind of this graph, or of another type than its kind has"
 
 
 def table_with_kinds(table: Table, kinds: Kinds) -> Table:
-    """Return the rows with ids as text; a row whose id has no kind, or another type, is a bad one.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events.kinds import Kinds
-    >>> rows = Table({"src": [1, "item:1"], "dst": ["tea", "item:jam"]}, lambda rows: ["..."] * len(rows))
-    >>> found = table_with_kinds(rows, Kinds(("user", "item"), ("int64", "string")))
-    >>> [column.to_pylist() for column in found.columns.values()]
-    [['user:1', 'item:1'], ['item:tea', 'item:jam']]
-    """
+    """Return the rows with ids as text; a row whose id has no kind, or another type, is a bad one."""
     columns, bad = {**table.columns}, [*table.bad]
     forgets = []
     for one in table.forgets:

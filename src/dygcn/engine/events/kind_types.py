@@ -20,15 +20,7 @@ pc = late("pyarrow.compute")
 
 
 def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
-    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has.
-
-    Parameters
-    ----------
-    declared
-        Their names; empty: as columns of kinds name them.
-    ends
-        For each column of ids its values, and the kind of these: one name, or a column of names.
-    """
+    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has."""
     types: dict[str, set[str]] = {name: set() for name in declared}
     for values, kind in ends:
         if isinstance(kind, str):

@@ -63,14 +63,7 @@ class KindId(NamedTuple):
 
 
 class KindIds(np.ndarray[Any, Any]):
-    """An array of nodes with kinds, in which a tuple is one of them: numpy takes tuples for arrays.
-
-    Examples
-    --------
-    >>> found = Kinds(("user", "item"), ("int64", "int64")).pairs(id_column(["item:7", "user:7"]))
-    >>> ("user", 7) in found, ("user", 8) in found, (found == ("item", 7)).tolist()
-    (True, False, [True, False])
-    """
+    """An array of nodes with kinds, in which a tuple is one of them: numpy takes tuples for arrays."""
 
     def __contains__(self, one: object) -> bool:
         return one in self.tolist()
@@ -92,30 +85,13 @@ def as_text(one: Any) -> Any:
 
 
 def stored_type(ids: str) -> str:
-    """Return how ids of a type are stored: with kinds they are text.
-
-    Examples
-    --------
-    >>> stored_type("int64"), stored_type("user:int64,item:int64")
-    ('int64', 'string')
-    """
+    """Return how ids of a type are stored: with kinds they are text."""
     return "string" if ":" in ids else ids
 
 
 @lru_cache(maxsize=64)
 def kinds_of(ids: str) -> Kinds | None:
-    """Return the kinds that a type of ids names; None: ids are plain.
-
-    Raises
-    ------
-    OptionError
-        If it is no type of ids.
-
-    Examples
-    --------
-    >>> kinds_of("user:int64,item:string").names
-    ('user', 'item')
-    """
+    """Return the kinds that a type of ids names; None: ids are plain."""
     if ids in _TYPES:
         return None
     parts = [part.partition(":") for part in ids.split(",")]
@@ -135,15 +111,7 @@ def is_id_type(ids: str) -> bool:
 
 
 def check_names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Refuse names that no kind can have, and a name that is there twice.
-
-    Examples
-    --------
-    >>> check_names(["user", "shop item"])
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: 'shop item' cannot be a kind; allowed are 1 to 32 letters, digits, ...
-    """
+    """Refuse names that no kind can have, and a name that is there twice."""
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise OptionError(
@@ -158,14 +126,7 @@ def check_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Kinds:
-    """The kinds of a graph, and the type of the ids of each.
-
-    Examples
-    --------
-    >>> kinds = Kinds(("user", "item"), ("int64", "string"))
-    >>> str(kinds), kinds.written(("item", "tea"), None), kinds.written(7, "user")
-    ('user:int64,item:string', 'item:tea', 'user:7')
-    """
+    """The kinds of a graph, and the type of the ids of each."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -210,20 +171,7 @@ class Kinds:
         return name if colon and name in self.names else None
 
     def written(self, one: object, kind: str | None) -> str:
-        """Return an id as text with its kind.
-
-        Parameters
-        ----------
-        one
-            ``("item", 50)``, ``"item:50"``, or an id without kind.
-        kind
-            Of an id without kind; None: it is not known.
-
-        Raises
-        ------
-        EventError
-            If the kind is not known, or the id is not of its type.
-        """
+        """Return an id as text with its kind."""
         text = self.text_of(one, kind)
         if text is None:
             raise EventError(self._reason(*self._taken_apart(one, kind)))
@@ -296,24 +244,7 @@ class Kinds:
     # ---- columns -----------------------------------------------------------------------------------------
 
     def column(self, values: object, kind: object = None, name: str = "id") -> IdColumn:
-        """Read a column of ids as text with kinds.
-
-        Parameters
-        ----------
-        values
-            Ids with kinds or without.
-        kind
-            Of ids without kind: one for all, or a column of them; None: every id has one.
-        name
-            What errors call the column.
-
-        Examples
-        --------
-        >>> from dygcn.engine.events import python_ids
-        >>> kinds = Kinds(("user", "item"), ("int64", "int64"))
-        >>> python_ids(kinds.column([7, ("item", 7), "item:8"], "user")).tolist()
-        ['user:7', 'item:7', 'item:8']
-        """
+        """Read a column of ids as text with kinds."""
         if isinstance(values, IdColumn) and values.data is not None and self.fit(values):
             return values  # with kinds already
         if kind is None or isinstance(kind, str):
@@ -407,13 +338,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
-    """Read a column of ids of a type, of which ids without kind have `kind`.
-
-    Examples
-    --------
-    >>> read_ids([7], "int64").values.tolist(), read_ids([7], "user:int64,item:int64", "item").kind
-    ([7], 'string')
-    """
+    """Read a column of ids of a type, of which ids without kind have `kind`."""
     kinds = None if ids is None else kinds_of(ids)
     if kinds is None:
         return id_column(values)

@@ -61,26 +61,7 @@ class TooManyRows(EventError):
 
 
 def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
-    """Return the reason for every bad row.
-
-    Parameters
-    ----------
-    columns
-        `src` and `dst`, and where given `op`, `weight` and `t`.
-    latest
-        The greatest `t` that is allowed.
-
-    Returns
-    -------
-    dict
-        From the row to the reason.
-
-    Examples
-    --------
-    >>> bad_rows({"src": [1, 1, 1], "dst": [2, 3, 4], "weight": [1.0, 0.0, 2.0], "t": [1, 2, None]})
-    {1: 'weight is 0; allowed is a finite number above 0 (remove by op -1)',
-     2: 't is missing, where other events of the message have one; give every event a t, or none'}
-    """
+    """Return the reason for every bad row."""
     found: dict[int, str] = {}
     for bad, reason in _faults(columns, latest):
         for row in np.flatnonzero(bad).tolist():

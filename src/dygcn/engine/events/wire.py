@@ -64,46 +64,7 @@ def decode_events(
     limit: int = 1_000_000,
     related: bool = False,
 ) -> Decoded:
-    """Return the good events of one message, and the bad ones, each with its reason.
-
-    Parameters
-    ----------
-    body
-        The message.
-    form
-        ``"json"`` (an object, or a list of them), ``"ndjson"`` (an object a line) or ``"arrow"`` (an IPC
-        stream, not compressed). An event has `src` and `dst`, and optionally `op` (1 or ``"add"``, -1 or
-        ``"remove"``), `weight` and `t`; other fields are ignored. As JSON, ``{"op": "forget", "id": ...}``
-        asks for an id to be forgotten.
-    kind
-        Type of the ids, as a model has it. With kinds, `src` and `dst` are text such as ``"item:50"``, or ids
-        whose kind the fields `src_kind` and `dst_kind` say, or their place where there are two kinds.
-    latest
-        The greatest `t` that is allowed.
-    limit
-        The greatest number of events in one message.
-    related
-        Whether the field `relation` is read; other models have none, and leave it alone as any other field.
-
-    Returns
-    -------
-    Decoded
-        For any bytes. A body that cannot be split into events is one bad event at row -1. If
-        some events have a `t` and others do not, the latter are bad.
-
-    Raises
-    ------
-    EventError
-        If there are more than `limit` events.
-
-    Examples
-    --------
-    >>> found = decode_events(b'[{"src": 1, "dst": 2}, {"src": 1.5, "dst": 2}]', "json", "int64")
-    >>> len(found.batch), found.rows.tolist(), found.total
-    (1, [0], 2)
-    >>> found.bad[0].row, found.bad[0].reason
-    (1, 'src is 1.5; allowed are whole numbers within int64, never floats')
-    """
+    """Return the good events of one message, and the bad ones, each with its reason."""
     if form not in _READERS:
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
     kinds = kinds_of(kind)

@@ -27,15 +27,7 @@ _HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # positions of fields i
 
 
 def read_arrow(body: bytes, kind: str, limit: int, related: bool) -> Table:
-    """Read a stream into columns of readable types, in which single cells may still be bad.
-
-    Raises
-    ------
-    Unreadable
-        If it is no such stream, or a column is of a wrong type.
-    TooManyRows
-        If there are more than `limit`.
-    """
+    """Read a stream into columns of readable types, in which single cells may still be bad."""
     try:
         fields = (*(FIELDS if related else COLUMNS), *(KINDS if kind == "kinds" else ()))
         parts = [_plain(batch, kind, fields) for batch in _batches(body, limit, fields)]

@@ -54,15 +54,7 @@ def _count(data: Bytes) -> int:
 
 
 def reads_slowly(body: bytes) -> bool:
-    """Say whether a JSON text has more numbers of a long exponent than its length makes up for.
-
-    Examples
-    --------
-    >>> reads_slowly(b"[" + b"1e300," * 16 + b"1]"), reads_slowly(b"[" + b"1e300," * 17 + b"1]")
-    (False, True)
-    >>> reads_slowly(b'["1e300"' + b', "1e300"' * 100 + b"]")
-    False
-    """
+    """Say whether a JSON text has more numbers of a long exponent than its length makes up for."""
     if len(body) < 5 * FEW:  # too short for so many
         return False
     return count_long_exponents(np.frombuffer(body, np.uint8)) > FEW + len(body) // BYTES_A_NUMBER

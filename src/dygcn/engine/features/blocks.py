@@ -20,25 +20,7 @@ if TYPE_CHECKING:
 
 
 class Blocks:
-    """Features in two blocks.
-
-    Parameters
-    ----------
-    table
-        Rows of the first block.
-    given
-        Columns of the second block; its rows have length one, or zero.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> from dygcn.engine.graph.ids import IdMap
-    >>> features = Blocks(RowTable.of(id_column([7]), np.array([[0.5, -0.25]], np.float32)), given=1)
-    >>> names = IdMap("int64")
-    >>> rows, has = features.units(names.intern(id_column([7, 8])), names)
-    >>> rows.tolist(), has.tolist()
-    ([[127, -64, 0], [0, 0, 0]], [1, 0])
-    """
+    """Features in two blocks."""
 
     message_bits = GRID_BITS
     message_shift = GRID_BITS - ROW_BITS

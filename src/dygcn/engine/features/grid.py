@@ -69,13 +69,7 @@ def column_scales(values: Float32) -> Float64:
 
 
 def to_grid(values: Float32, scales: Float64) -> Int32:
-    """Round features to the grid.
-
-    Examples
-    --------
-    >>> to_grid(np.array([[0.5, -2.0]], np.float32), np.array([1.0, 2.0])).tolist()
-    [[8388608, -16777216]]
-    """
+    """Round features to the grid."""
     if not np.isfinite(values).all():
         raise FeatureError("features hold NaN or infinite values; allowed are finite numbers")
     on_grid = np.rint(values.astype(np.float64) / scales * 2.0**GRID_BITS)

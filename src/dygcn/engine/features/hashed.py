@@ -22,17 +22,7 @@ CANNOT_BE_SET = (
 
 
 class Hashed:
-    """Features drawn from the node's id, so that a node never seen has them too.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> from dygcn.engine.graph.ids import IdMap
-    >>> names = IdMap("int64")
-    >>> rows, has = Hashed(4, seed=0).rows(names.intern(id_column([7])), names)
-    >>> (abs(rows) == 2**24).all(), has.tolist()
-    (np.True_, [1])
-    """
+    """Features drawn from the node's id, so that a node never seen has them too."""
 
     message_bits = GRID_BITS
     message_shift = GRID_BITS

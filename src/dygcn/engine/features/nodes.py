@@ -44,28 +44,7 @@ class NodeTable:
 
 @dataclass(frozen=True)
 class NodeColumns:
-    """How a table of nodes becomes features: decided by `fit`, and the same ever after.
-
-    Parameters
-    ----------
-    names
-        Of the columns.
-    forms
-        ``"number"``, or ``"value"`` for text, categories and truth values.
-    means, scales
-        Mean and standard deviation of each column of numbers; 0 and 1 of another one.
-    id
-        What the table called the column of ids.
-
-    Examples
-    --------
-    >>> table = read_nodes({"id": ["ann", "bob"], "age": [30, 50], "town": ["Rome", None]})
-    >>> found = NodeColumns.of(table)
-    >>> found.forms, found.means
-    (('number', 'value'), (40.0, 0.0))
-    >>> found.encode(table)[:, :2].astype(float).round(3).tolist()  # age: directions of (-1, 1) and (1, 1)
-    [[-0.707, 0.707], [0.707, 0.707]]
-    """
+    """How a table of nodes becomes features: decided by `fit`, and the same ever after."""
 
     names: tuple[str, ...]
     forms: tuple[str, ...]
@@ -98,13 +77,7 @@ class NodeColumns:
         return 2 * numbers + (PLACES if numbers < len(self.forms) else 0)
 
     def encode(self, table: NodeTable) -> Float32:
-        """Return the features of a table's rows, (n, width).
-
-        Raises
-        ------
-        FeatureError
-            If a column is missing, unknown, or of another form than in the fit.
-        """
+        """Return the features of a table's rows, (n, width)."""
         self._check(table)
         out = np.zeros((len(table.ids), self.width), np.float32)
         at = 0
@@ -130,18 +103,7 @@ class NodeColumns:
 
 
 def read_nodes(nodes: object, also: Sequence[str] = (), of: str | None = None) -> NodeTable:
-    """Read a table of nodes.
-
-    Parameters
-    ----------
-    nodes
-        A table; its ids are the column `id`, or else a column that is called as one of `also`, or else the
-        index of a pandas frame, if that has a name or is not a mere count of rows.
-    also
-        What the events call the columns of ids.
-    of
-        Type of the ids. Of nodes with kinds, a column `kind` says them, or the name of the column of ids.
-    """
+    """Read a table of nodes."""
     table = _as_table(nodes)
     named = [name for name in ("id", *also) if name in table]
     ids = table.pop(named[0]) if named else _index_of(nodes, list(table))
@@ -284,13 +246,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def place_of(name: str, value: str) -> tuple[int, int]:
-    """Return where a value of a column adds, and +1 or -1. Part of the saved format.
-
-    Examples
-    --------
-    >>> place_of("town", "Rome"), place_of("town", "Oslo")
-    ((28, 1), (150, -1))
-    """
+    """Return where a value of a column adds, and +1 or -1. Part of the saved format."""
     text = name.encode() + b"\0" + value.encode()
     word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     return (word >> 1) % PLACES, 1 if word & 1 else -1

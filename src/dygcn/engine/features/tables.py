@@ -57,22 +57,7 @@ class Embedding:
 
 
 def read_features(features: object, of: str | None = None) -> tuple[IdColumn, Float32]:
-    """Read ids and their feature vectors.
-
-    Parameters
-    ----------
-    features
-        ``(ids, values)``, a dict of id to vector, a path, or a table with a column `id` and either one
-        column of lists or one numeric column for each feature; and a column `kind`, where nodes have some.
-    of
-        Type of the ids, where it is known.
-
-    Examples
-    --------
-    >>> ids, values = read_features({"ann": [1, 2], "bob": [3, 4]})
-    >>> len(ids), values.tolist()
-    (2, [[1.0, 2.0], [3.0, 4.0]])
-    """
+    """Read ids and their feature vectors."""
     if isinstance(features, Embedding):
         return features.ids, features.vectors
     if isinstance(features, tuple) and len(features) == 2:

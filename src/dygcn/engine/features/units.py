@@ -27,23 +27,7 @@ _SOON, _FAR = 8, 16  # rounds ahead
 
 
 class UnitTable:
-    """Where rows come from. Nothing in it ever changes.
-
-    Parameters
-    ----------
-    hashed
-        Rows are drawn from the public keys of ids, under the seed. Else the rows below are looked up by the
-        keyed hashes of ids.
-    seed
-        A word.
-    hashes, slots
-        The hash of each row, and the numbers of rows, each at its place or after it, -1 where none is; the
-        length of `slots` is a power of two.
-    rows
-        (n, width), where rows are hashed (0, width).
-    secret
-        Two words that places in `slots` are keyed with.
-    """
+    """Where rows come from. Nothing in it ever changes."""
 
     def __init__(
         self, hashed: bool, seed: int, hashes: UInt64, slots: Int32, rows: Int8, secret: UInt64

@@ -29,26 +29,7 @@ CANNOT_BE_SET = (
 
 
 class RowTable:
-    """Rows by id. Nothing in it ever changes, so copies of a model share it.
-
-    Parameters
-    ----------
-    ids
-        User ids, each once.
-    rows
-        (n, width) whole numbers from -127 to 127.
-    scale
-        A power of two: a number q stands for ``q / 128 * scale``.
-    window
-        Steps of the walks that the rows were made of.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> table = RowTable.of(id_column(["ann", "bob"]), np.array([[0.5, 0.0], [0.0, 0.25]], np.float32))
-    >>> table.rows.tolist(), table.scale
-    ([[127, 0], [0, 64]], 0.5)
-    """
+    """Rows by id. Nothing in it ever changes, so copies of a model share it."""
 
     def __init__(self, ids: IdColumn, rows: Int8, scale: float, window: int = 1) -> None:
         self.ids, self.rows, self.scale, self.window = ids, np.ascontiguousarray(rows), scale, window
@@ -72,18 +53,7 @@ class RowTable:
 
 
 class Walks:
-    """Features of a fitted table.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> from dygcn.engine.graph.ids import IdMap
-    >>> features = Walks(RowTable.of(id_column([7]), np.array([[0.5, -0.25]], np.float32)))
-    >>> names = IdMap("int64")
-    >>> rows, has = features.units(names.intern(id_column([7, 8])), names)
-    >>> rows.tolist(), has.tolist()
-    ([[127, -64], [0, 0]], [1, 0])
-    """
+    """Features of a fitted table."""
 
     message_bits = GRID_BITS
     message_shift = GRID_BITS - ROW_BITS

@@ -13,14 +13,7 @@ _TRIES = 1000
 
 
 class PairSet:
-    """Undirected pairs of nodes, for bulk questions.
-
-    Examples
-    --------
-    >>> linked = PairSet(np.array([[1, 2], [2, 5]]), nodes=6)
-    >>> linked.has(np.array([2, 1]), np.array([1, 5])).tolist()
-    [True, False]
-    """
+    """Undirected pairs of nodes, for bulk questions."""
 
     def __init__(self, pairs: Int64, nodes: int) -> None:
         self._nodes = nodes
@@ -37,14 +30,7 @@ class PairSet:
         self._keys = np.insert(self._keys, np.searchsorted(self._keys, keys), keys)
 
     def neighbours(self) -> tuple[Int64, Int64]:
-        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes that are paired with v.
-
-        Examples
-        --------
-        >>> begins, others = PairSet(np.array([[0, 2], [1, 2]]), nodes=3).neighbours()
-        >>> others[begins[2] : begins[3]].tolist()
-        [0, 1]
-        """
+        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes that are paired with v."""
         low, high = np.divmod(self._keys, self._nodes)
         nodes, others = np.concatenate((low, high)), np.concatenate((high, low))
         counts = np.bincount(nodes, minlength=self._nodes)
@@ -67,11 +53,6 @@ def draw_negatives(
     """Return nodes and, for each, one of the pool that is linked to it in none of the sets.
 
     A node that is linked to the whole pool has no negative and is left out.
-
-    Parameters
-    ----------
-    pool
-        Each entry has the same chance; a node that is in it twice has twice the chance.
     """
     negatives = random.choice(pool, len(nodes))
     again = np.ones(len(nodes), np.bool_)

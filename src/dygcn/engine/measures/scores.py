@@ -11,13 +11,7 @@ if TYPE_CHECKING:
 
 
 def auc(linked: Float64, others: Float64) -> float:
-    """Return the chance that a linked pair scores above another one, ties half.
-
-    Examples
-    --------
-    >>> auc(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
-    0.875
-    """
+    """Return the chance that a linked pair scores above another one, ties half."""
     ranked = np.sort(others)
     below = np.searchsorted(ranked, linked, side="left")
     not_above = np.searchsorted(ranked, linked, side="right")
