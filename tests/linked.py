@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
-from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
+from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
 
 
 def link_auc(vectors, edges, random):

@@ -176,3 +176,10 @@ def test_a_bar_that_comes_too_late_is_not_drawn(monkeypatch):
     bar.close()
     bar._begin()  # as a timer does that fired while the call ended
     assert sys.stderr.getvalue() == ""
+
+
+def test_one_fraction_grows_through_all_phases():
+    phases = Phases([("reading", 1), ("training", 1), ("training", 2)])
+    moves = [(5, "reading"), (10, "reading"), *((done, "training") for done in (5, 1, 10))]
+    found = [(phases.move(done, 10, what), round(phases.fraction, 3)) for done, what in moves]
+    assert found == [(True, 0.125), (False, 0.25), (True, 0.375), (True, 0.55), (False, 1.0)]

@@ -70,11 +70,11 @@ def test_both_blocks_equal_the_dense_twin(orders, directed):
 @pytest.mark.parametrize(
     ("module", "line", "wrong"),
     [
-        ("dygcn.engine.features.blocks", "return self.walks.units(nodes, names)[1] | own", "return own * 1"),
+        ("dygcn.engine.features.inputs", "return self.walks.units(nodes, names)[1] | own", "return own * 1"),
         (
-            "dygcn.engine.features.blocks",
-            "self._rows[nodes], self._own[nodes] = rows, own",
-            "self._rows[nodes], self._own[nodes] = rows, True",
+            "dygcn.engine.features.inputs",
+            "stored[nodes], has[nodes] = rows, own",
+            "stored[nodes], has[nodes] = rows, True",
         ),
         (
             "dygcn.engine.propagation.exact",

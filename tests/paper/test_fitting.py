@@ -11,7 +11,7 @@ import dygcn
 from dygcn.datasets.steps import Snapshots
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import auc
 from dygcn.engine.models import State
 from dygcn.engine.models.choices import Choices
 from dygcn.errors import FeatureError, OptionError, TrainingWarning

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dygcn_lab.baselines
-from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
+from dygcn.engine.measures import auc, pair_cosines, unit_rows
 from dygcn.engine.records import Moment
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.evaluation import judge_method

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.datasets.steps import Steps
-from dygcn.engine.measures.negatives import PairSet
+from dygcn.engine.measures import PairSet
 from dygcn_lab.evaluation import VectorMethod, judge_method
 from dygcn_lab.evaluation.classes import HeldOutClassifier
 from dygcn_lab.evaluation.following import mean_ranks

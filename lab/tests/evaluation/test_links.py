@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from tests.linked import link_auc
 
 from dygcn.datasets.steps import Snapshots
-from dygcn.engine.measures.negatives import PairSet, draw_negatives
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import PairSet, auc, draw_negatives
 from dygcn_lab.evaluation.links import ask_links, best_bar, f1_above, median_bar
 
 

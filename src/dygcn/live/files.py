@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events.kinds import is_id_type
-from dygcn.engine.features import RowTable
-from dygcn.engine.features.nodes import NodeColumns
+from dygcn.engine.features import NodeColumns, RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.models import (

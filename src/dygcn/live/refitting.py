@@ -17,8 +17,7 @@ from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
 from dygcn.engine.history import History
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
-from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
+from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
 from dygcn.engine.models import State
 from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting_walks import walk_rows, with_table

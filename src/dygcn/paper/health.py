@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events.keys import salted
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import auc
 from dygcn.engine.models import norms
 from dygcn.errors import DriftWarning, NormBandWarning
 from dygcn.paper.rolling import RollingRule

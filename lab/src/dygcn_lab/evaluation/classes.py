@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.engine.measures.scores import unit_rows
+from dygcn.engine.measures import unit_rows
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Bool, Float32, Float64, Int64

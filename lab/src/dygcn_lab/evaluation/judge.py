@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.scores import auc, pair_cosines, unit_rows
+from dygcn.engine.measures import auc, pair_cosines, unit_rows
 from dygcn.errors import DygcnError
 from dygcn_lab.evaluation.classes import FrozenClassifier, HeldOutClassifier
 from dygcn_lab.evaluation.links import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
+from dygcn.engine.measures import PairSet, draw_negatives, one_end
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet
+from dygcn.engine.measures import PairSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.scores import unit_rows
+from dygcn.engine.measures import unit_rows
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Moment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import read_events
-from dygcn.engine.measures.scores import unit_rows
+from dygcn.engine.measures import unit_rows
 from dygcn.engine.models import State
 from dygcn.engine.propagation import influence
 from dygcn.engine.records import IdColumn

@@ -158,7 +158,7 @@ def judge_fit(data: Labelled, trained: bool = False) -> dict[str, dict[str, Any]
 
 def _encoded(data: Labelled) -> Float32:
     """Return the features that `nodes=` makes of a table."""
-    from dygcn.engine.features.nodes import NodeColumns, read_nodes  # noqa: PLC0415
+    from dygcn.engine.features import NodeColumns, read_nodes  # noqa: PLC0415
 
     table = read_nodes(data.table(np.arange(len(data.labels))))
     return NodeColumns.of(table).encode(table)

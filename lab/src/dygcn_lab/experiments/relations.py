@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import dygcn
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
+from dygcn.engine.measures import PairSet, draw_negatives, one_end
 
 SETS = ("bitcoin-otc", "icews14")
 WAYS = ("none", "equal", "choose")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet
+from dygcn.engine.measures import PairSet
 from dygcn_lab.evaluation.seen import Seen
 
 if TYPE_CHECKING:

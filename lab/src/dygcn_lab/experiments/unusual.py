@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import dygcn
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import auc
 from dygcn.engine.records import IdColumn
 from dygcn_lab.experiments.following import read
 

@@ -1,28 +1,37 @@
 """Input features x = h_0: made by `fit`, hashed from the id, or given by the user."""
 
-from dygcn.engine.features import hashed as _hashed
-from dygcn.engine.features import walks as _walks
-from dygcn.engine.features.blocks import Blocks
-from dygcn.engine.features.given import Given
-from dygcn.engine.features.grid import GRID_BITS, Features, Names, column_scales, to_grid
-from dygcn.engine.features.hashed import Hashed
-from dygcn.engine.features.tables import Embedding, read_features
-from dygcn.engine.features.walks import RowTable, Walks
-
-CANNOT_BE_SET = {"walks": _walks.CANNOT_BE_SET, "hashed": _hashed.CANNOT_BE_SET}
+from dygcn.engine.features.inputs import (
+    CANNOT_BE_SET,
+    GRID_BITS,
+    ROW_BITS,
+    Blocks,
+    Features,
+    Given,
+    Hashed,
+    RowTable,
+    Walks,
+    column_scales,
+    rows_on_grid,
+    to_grid,
+)
+from dygcn.engine.features.tables import Embedding, NodeColumns, NodeTable, read_features, read_nodes
 
 __all__ = [
     "CANNOT_BE_SET",
     "GRID_BITS",
+    "ROW_BITS",
     "Blocks",
     "Embedding",
     "Features",
     "Given",
     "Hashed",
-    "Names",
+    "NodeColumns",
+    "NodeTable",
     "RowTable",
     "Walks",
     "column_scales",
     "read_features",
+    "read_nodes",
+    "rows_on_grid",
     "to_grid",
 ]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features import Blocks, Given, Hashed, Walks
+from dygcn.engine.features import Blocks, Given, Hashed, Walks, rows_on_grid
 from dygcn.engine.graph.pair_buffers import FEW
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
@@ -338,7 +338,7 @@ class ExactRule:
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
         if order == 0:
-            return self.features.rows(nodes, graph.ids)
+            return rows_on_grid(self.features, nodes, graph.ids)
         sums, width, pulls = self.sums[order - 1].arrays, self.features.width, self.pulls(graph)
         if pulls is not None and order == PULLED_ORDER:
             return put_whole(sums, pulls, np.ascontiguousarray(nodes, np.int32), width)

@@ -11,8 +11,7 @@ import numpy as np
 
 from dygcn.engine.events import take
 from dygcn.engine.events.kinds import stored_type
-from dygcn.engine.features import RowTable, Walks, read_features
-from dygcn.engine.features.nodes import NodeColumns, NodeTable
+from dygcn.engine.features import NodeColumns, NodeTable, RowTable, Walks, read_features
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models import Model, Projection, State, principal_directions

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models import (
     LinkHead,
     Model,

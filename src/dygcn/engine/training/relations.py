@@ -15,8 +15,7 @@ import numpy as np
 
 from dygcn.engine.events import rows_of
 from dygcn.engine.events.showing import listed, shown
-from dygcn.engine.measures.negatives import PairSet, draw_negatives, one_end
-from dygcn.engine.measures.scores import auc
+from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.training.fitting_walks import walk_model, with_rows

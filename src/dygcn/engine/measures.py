@@ -1,4 +1,4 @@
-"""Negative samples: pairs that are not linked, uniform or with ends as popular as those of the links."""
+"""How well scores separate links from pairs that are not linked: negative samples, AUC, cosines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Int64
+    from dygcn.engine.records import Bool, Float32, Float64, Int64
 
 _TRIES = 1000
 
@@ -52,7 +52,8 @@ def draw_negatives(
 ) -> tuple[Int64, Int64]:
     """Return nodes and, for each, one of the pool that is linked to it in none of the sets.
 
-    A node that is linked to the whole pool has no negative and is left out.
+    A node that is linked to the whole pool has no negative and is left out. Each entry of the pool has the
+    same chance; a node that is in it twice has twice the chance.
     """
     negatives = random.choice(pool, len(nodes))
     again = np.ones(len(nodes), np.bool_)
@@ -70,3 +71,25 @@ def one_end(pairs: Int64, random: np.random.Generator) -> Int64:
     """Return a random end of each pair."""
     end: Int64 = pairs[np.arange(len(pairs)), random.integers(0, 2, len(pairs))]
     return end
+
+
+def auc(linked: Float64, others: Float64) -> float:
+    """Return the chance that a linked pair scores above another one, ties half."""
+    ranked = np.sort(others)
+    below = np.searchsorted(ranked, linked, side="left")
+    not_above = np.searchsorted(ranked, linked, side="right")
+    return float((below + not_above).sum() / (2 * len(linked) * len(others)))
+
+
+def unit_rows(vectors: Float32) -> Float64:
+    """Return the rows at length one, in float64: nearly parallel vectors differ in the last bits only."""
+    rows = vectors.astype(np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units: Float64 = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return units
+
+
+def pair_cosines(units: Float64, pairs: Int64) -> Float64:
+    """Return the cosine of each pair of rows; a row of zeros scores 0."""
+    found: Float64 = np.einsum("ij,ij->i", units[pairs[:, 0]], units[pairs[:, 1]])
+    return found

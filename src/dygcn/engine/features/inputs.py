@@ -1,0 +1,351 @@
+"""Input features x = h_0, and the integer grid on which features and messages live: part of the saved format.
+
+A value in column c is a whole multiple of ``scale[c] * 2**-24``, where ``scale[c]`` is a power of two.
+Means of such values, rounded to the grid, never leave the range of the values, so every message is an
+int32 and every sum of weighted messages is an exact int64.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from dygcn.engine.events.keys import keys_of
+from dygcn.engine.features.units import UnitTable, hashed_table, row_table, units_of
+from dygcn.errors import FeatureError
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import (
+        Bool,
+        FeatureDelta,
+        Float32,
+        Float64,
+        IdColumn,
+        Int8,
+        Int32,
+        Int64,
+        Nodes,
+        Stored,
+        UInt64,
+    )
+
+GRID_BITS = 24
+HEADROOM_BITS = 2  # given features may later grow to 4 times the scale that was fitted
+ROW_BITS = 7  # a row of a model holds whole numbers from -127 to 127: the sum of 255 rows fits 16 bits
+CANNOT_BE_SET = {
+    "walks": 'this model has features="walks", which fit made and an update never changes; '
+    "fit with features=(ids, values) to bring your own",
+    "hashed": 'this model has features="hashed", which follow from the id and cannot be set; '
+    "fit with features=(ids, values) to bring your own",
+}
+_AT_ONCE = 1 << 11  # rows that are rounded at once
+
+
+class Names(Protocol):
+    """The ids of a graph's nodes, as 64 bits each."""
+
+    keys: UInt64  # (n,) public: features are drawn from them
+    hashes: UInt64  # (n,) under a secret of this graph: nobody can make two ids of one hash
+
+    def hashes_of(self, column: IdColumn) -> UInt64:
+        """Return the hashes of any ids."""
+
+
+class Features(Protocol):
+    """Where h_0 comes from."""
+
+    width: int
+    scales: Float64  # (width,)
+    message_bits: int  # |h_0| on the grid is at most 2**message_bits
+    message_shift: int  # and a multiple of 2**message_shift
+
+    @property
+    def length(self) -> float:
+        """The length of a feature vector on the grid, which tolerances are measured in."""
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
+        """Return x in units of ``2**message_shift`` on the grid, (n, width), and 1 where a node has one."""
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Replace rows; refuse if they are no user's."""
+
+
+def rows_on_grid(features: Features, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
+    """Return x on the grid, (n, width), zero where a node has none, and 1 where a node has one, (n,)."""
+    units, has = features.units(nodes, names)
+    return units.astype(np.int32, copy=False) << features.message_shift, has
+
+
+def column_scales(values: Float32) -> Float64:
+    """Return the power of two not below the greatest magnitude of each column."""
+    peak = np.abs(values).max(axis=0, initial=0.0).astype(np.float64)
+    return np.exp2(np.ceil(np.log2(np.where(peak > 0, peak, 1.0))))
+
+
+def to_grid(values: Float32, scales: Float64) -> Int32:
+    """Round features to the grid."""
+    if not np.isfinite(values).all():
+        raise FeatureError("features hold NaN or infinite values; allowed are finite numbers")
+    on_grid = np.rint(values.astype(np.float64) / scales * 2.0**GRID_BITS)
+    top = 2.0 ** (GRID_BITS + HEADROOM_BITS)
+    if np.abs(on_grid).max(initial=0.0) > top:
+        row, column = np.argwhere(np.abs(on_grid) > top)[0]
+        raise FeatureError(
+            f"feature {values[row, column]:g} in column {column} of row {row} is beyond "
+            f"{scales[column] * 2**HEADROOM_BITS:g}, 4 times the fitted scale; scale it down or fit again"
+        )
+    return on_grid.astype(np.int32)
+
+
+class Hashed:
+    """Signs drawn from the node's id, so that a node never seen has them too. Nothing is stored."""
+
+    message_bits = GRID_BITS
+    message_shift = GRID_BITS
+
+    def __init__(self, width: int, seed: int) -> None:
+        self.width = width
+        self.scales: Float64 = np.ones(width)
+        self._table = hashed_table(seed % (1 << 64), width)
+
+    @property
+    def length(self) -> float:
+        """Every column is as large as its scale."""
+        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
+        """Return x in units of one: +-1; every node has one."""
+        return units_of(self._table, names.keys.take(nodes))
+
+    def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
+        """Return x of ids that need not be in the graph."""
+        return units_of(self._table, keys_of(ids))
+
+    def unit_table(self, names: Names) -> UnitTable:
+        """Return where rows come from, for compiled loops."""
+        return self._table
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Refuse: hashed features are a function of the id."""
+        if len(delta.nodes):
+            raise FeatureError(CANNOT_BE_SET["hashed"])
+
+
+class RowTable:
+    """Rows of whole numbers from -127 to 127 by id, which `fit` made (`training.walks`).
+
+    A number q stands for ``q / 128 * scale``, where `scale` is a power of two; `window`: the steps of the
+    walks that the rows were made of. Nothing in it ever changes, so copies of a model share it.
+    """
+
+    def __init__(self, ids: IdColumn, rows: Int8, scale: float, window: int = 1) -> None:
+        self.ids, self.rows, self.scale, self.window = ids, np.ascontiguousarray(rows), scale, window
+
+    @classmethod
+    def of(cls, ids: IdColumn, values: Float32, window: int = 1) -> RowTable:
+        """Round rows of numbers to 8 bits, all columns on one scale."""
+        peak = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        scale = float(2.0 ** np.ceil(np.log2(peak))) if peak > 0 else 1.0
+        whole, factor = np.empty(values.shape, np.int8), np.float32((1 << ROW_BITS) / scale)
+        for begin in range(0, len(values), _AT_ONCE):
+            some = slice(begin, begin + _AT_ONCE)
+            whole[some] = np.rint(values[some] * factor).clip(-127, 127)
+        return cls(ids, whole, scale, window)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __deepcopy__(self, memo: object) -> RowTable:
+        return self
+
+
+class Walks:
+    """Rows that `fit` made, looked up by the id.
+
+    They are a part of the model, not of the graph: a node that leaves and returns has its row again, and a
+    row never makes a node own anything. A node without a row is a newcomer. The means of its neighbours leave
+    it out, and it starts as the mean of its own neighbours.
+    """
+
+    message_bits = GRID_BITS
+    message_shift = GRID_BITS - ROW_BITS
+
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+        self.width = table.rows.shape[1]
+        self.scales: Float64 = np.full(self.width, table.scale)
+        self._names: Names | None = None
+        self._units: UnitTable
+
+    def __reduce__(self) -> tuple[type[Walks], tuple[RowTable]]:
+        # A copy makes its own hash table, and shares the rows.
+        return Walks, (self.table,)
+
+    @property
+    def length(self) -> float:
+        """Rows have length one."""
+        return float(2.0**GRID_BITS / self.table.scale)
+
+    def unit_table(self, names: Names) -> UnitTable:
+        """Return where rows come from, for compiled loops."""
+        if self._names is not names:
+            self._units, self._names = row_table(names.hashes_of(self.table.ids), self.table.rows), names
+        return self._units
+
+    def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
+        """Find no row for some ids any more; `rest` is the table without them."""
+        self.table = rest
+        if self._names is names:
+            hashes = self._units.arrays[0]
+            gone = np.flatnonzero(np.isin(hashes, names.hashes_of(ids)))
+            hashes[gone] = np.frombuffer(os.urandom(8 * len(gone)), np.uint64)  # which no id has
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
+        """Return x as it is stored: from -127 to 127."""
+        return units_of(self.unit_table(names), names.hashes.take(nodes))
+
+    def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
+        """Return x of ids that need not be in the graph."""
+        return units_of(self.unit_table(names), names.hashes_of(ids))
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Refuse: rows are a part of the model."""
+        if len(delta.nodes):
+            raise FeatureError(CANNOT_BE_SET["walks"])
+
+
+class _OwnRows:
+    """Rows of nodes that own features, and which nodes do."""
+
+    def __init__(self, width: int, dtype: type[np.signedinteger]) -> None:
+        self._arrays = np.zeros((0, width), dtype), np.zeros(0, np.bool_)
+
+    def of(self, nodes: Nodes) -> tuple[Stored, Bool]:
+        """Return rows, zero where a node owns none, and which nodes own one."""
+        rows, own = self._arrays
+        inside = nodes < len(own)
+        if inside.all():
+            return rows[nodes], own[nodes]
+        found, has = np.zeros((len(nodes), rows.shape[1]), rows.dtype), np.zeros(len(nodes), np.bool_)
+        found[inside], has[inside] = rows[nodes[inside]], own[nodes[inside]]
+        return found, has
+
+    def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
+        """Replace rows of nodes."""
+        stored, has = self._arrays
+        high = int(nodes.max(initial=-1)) + 1
+        if high > len(has):
+            more = max(high, len(has) + (len(has) >> 1)) - len(has)
+            stored = np.concatenate((stored, np.zeros((more, stored.shape[1]), stored.dtype)))
+            has = np.concatenate((has, np.zeros(more, np.bool_)))
+            self._arrays = stored, has  # together: an exception may come between any two lines
+        stored[nodes], has[nodes] = rows, own
+
+
+class Given:
+    """Features that the user brings: one row on the grid for each node that has one."""
+
+    message_bits = GRID_BITS + HEADROOM_BITS
+    message_shift = 0
+
+    def __init__(self, scales: Float64) -> None:
+        self.width = len(scales)
+        self.scales = scales
+        self._own = _OwnRows(self.width, np.int32)
+
+    @property
+    def length(self) -> float:
+        """Every column is as large as its scale."""
+        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
+        """Return x on the grid, as stored."""
+        rows, own = self._own.of(nodes)
+        return rows, own.astype(np.int64)
+
+    def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
+        """Return 1 where a node has a row: where it owns features."""
+        return own.astype(np.int64)
+
+    def with_own(self, rows: Int32, own: Stored) -> Int32:
+        """Return rows on the grid with other features of their own."""
+        return own.astype(np.int32, copy=False)
+
+    def without_own(self, rows: Int32) -> Int32:
+        """Return rows on the grid as they are without features of their own."""
+        return np.zeros_like(rows)
+
+    def saved(self, nodes: Nodes) -> Stored:
+        """Return the rows of nodes that own features."""
+        return self._own.of(nodes)[0]
+
+    def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
+        """Replace rows, as they are stored."""
+        self._own.put(nodes, rows, own)
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Replace rows."""
+        self._own.put(delta.nodes, delta.new, delta.has)
+
+
+class Blocks:
+    """Rows that `fit` made beside rows that the user brings: two blocks of columns, both int8.
+
+    The first block is looked up by the id and belongs to the model (`Walks`); the second belongs to nodes
+    that own features, whose rows have length one, or zero, and changes with them. A node that has neither is
+    left out of the means of its neighbours; a node that has one of them has zeros in the other.
+    """
+
+    message_bits = GRID_BITS
+    message_shift = GRID_BITS - ROW_BITS
+
+    def __init__(self, table: RowTable, given: int) -> None:
+        self.walks, self.given = Walks(table), given
+        self.first = self.walks.width  # column of the second block
+        self.width = self.first + given
+        self.scales: Float64 = np.concatenate((self.walks.scales, np.ones(given)))
+        self._own = _OwnRows(given, np.int8)
+
+    @property
+    def length(self) -> float:
+        """The length of one block: rows have length one."""
+        return self.walks.length
+
+    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
+        """Return x as it is stored: from -127 to 127."""
+        out = np.zeros((len(nodes), self.width), np.int8)
+        out[:, : self.first], has = self.walks.units(nodes, names)
+        out[:, self.first :], own = self._own.of(nodes)
+        return out, has | own
+
+    def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
+        """Return 1 where a node has a row: it has one in the model, or it owns features."""
+        return self.walks.units(nodes, names)[1] | own
+
+    def with_own(self, rows: Int32, own: Stored) -> Int32:
+        """Return rows on the grid with other features of their own."""
+        rows = rows.copy()
+        rows[:, self.first :] = own.astype(np.int32) << self.message_shift
+        return rows
+
+    def without_own(self, rows: Int32) -> Int32:
+        """Return rows on the grid as they are without features of their own."""
+        return self.with_own(rows, np.zeros((len(rows), self.given), np.int8))
+
+    def saved(self, nodes: Nodes) -> Stored:
+        """Return the second block of nodes that own features."""
+        return self._own.of(nodes)[0]
+
+    def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
+        """Replace rows of the second block, as they are stored."""
+        self._own.put(nodes, rows, own)
+
+    def write(self, delta: FeatureDelta) -> None:
+        """Replace rows of the second block."""
+        self.put(delta.nodes, (delta.new[:, self.first :] >> self.message_shift).astype(np.int8), delta.has)
+
+    def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
+        """Find no row in the model for some ids any more; `rest` is the table without them."""
+        self.walks.drop(ids, rest, names)

@@ -1,1 +1,0 @@
-"""How well scores separate links from negative samples, for training and health."""
