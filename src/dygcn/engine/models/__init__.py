@@ -9,12 +9,22 @@ from dygcn.engine.models.contracts import (
     StateWriter,
     drifting_spec,
 )
-from dygcn.engine.models.cosines import cosines, norms, pair_cosines, pair_products
 from dygcn.engine.models.explaining import Movement, Shares, explain, explain_change
 from dygcn.engine.models.folder import read_folder, write_folder
-from dygcn.engine.models.links import KINDS, LinkHead, link_vectors, node_traits, pair_columns, pair_pasts
+from dygcn.engine.models.links import (
+    KINDS,
+    LinkHead,
+    NextHead,
+    cosines,
+    link_vectors,
+    node_traits,
+    norms,
+    pair_columns,
+    pair_cosines,
+    pair_pasts,
+    pair_products,
+)
 from dygcn.engine.models.model import RULES, Baseline, ExactSpec, Model, RuleSpec, find_spec, register
-from dygcn.engine.models.next_head import NextHead
 from dygcn.engine.models.projection import Projection, feature_rows, principal_directions
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors

@@ -48,13 +48,7 @@ def read_tolerance(value: object) -> float:
 
 
 def check_relation_weights(weights: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the weight of each relation, sorted by name; a number in the place of a name counts as text.
-
-    Examples
-    --------
-    >>> check_relation_weights({"view": 1, "buy": 4})
-    {'buy': 4.0, 'view': 1.0}
-    """
+    """Return the weight of each relation, sorted by name; a number used as a name counts as text."""
     for name, weight in weights.items():
         if not isinstance(weight, int | float | np.number) or not math.isfinite(weight):
             raise OptionError(f"the relation {shown(name)} has weight {shown(weight)}; allowed is 0 or more")

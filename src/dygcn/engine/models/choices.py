@@ -165,21 +165,10 @@ def weight_grid(batch: EventBatch, message_bits: int, whole: bool = False) -> fl
     """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
 
     Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
-    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest.
-    Where weights are whole numbers for good, the grid is one, and a node may have 2^38 neighbours (2^36 with
-    features that are given).
-
-    Raises
-    ------
-    EventError
-        If a weight is so small or so large that the grid would be no number of its own, or is not whole.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> batch = read_events([(1, 2), (2, 3)])
-    >>> weight_grid(batch, message_bits=24) * 2**16, weight_grid(batch, message_bits=24, whole=True)
-    (1.0, 1.0)
+    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the
+    finest. Where all weights are whole numbers, the grid is one, and a node may have 2^38 neighbours
+    (2^36 with features that are given). An EventError refuses weights that are not whole then, or too
+    extreme for a grid.
     """
     carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
     adds = batch.op > 0
@@ -225,13 +214,7 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
 
 
 def _check_time_unit(unit: float | None) -> float | None:
-    """Return the time that counts as one, if a saved model can keep it.
-
-    Raises
-    ------
-    EventError
-        If training steps are shorter or longer than that.
-    """
+    """Return the time that counts as one; an EventError if a saved model cannot keep it."""
     if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:
         raise EventError(
             f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "

@@ -35,8 +35,8 @@ _FLOOR = 1e-6 * 2.0**GRID_BITS  # of messages of a walk model, on the grid
 class Shares:
     """The shares that make up one vector.
 
-    Single numbers are projections of shares onto the vector z: ``own + totals + rounding = |z|^2``. A share
-    below zero pulls the other way.
+    Single numbers are projections of shares onto the vector z: ``own + totals + rounding = |z|^2``. A
+    share below zero pulls the other way.
     """
 
     node: int
@@ -70,37 +70,10 @@ class Shares:
 
 
 def explain(state: State, node: int, *, shares: bool = False) -> Shares:
-    """Return the share that each neighbour of a node has of its vector.
+    """Return the share that each neighbour of a node has of its vector; the state is of the exact rule.
 
-    Parameters
-    ----------
-    state
-        Of the exact rule.
-    node
-        A node of the graph.
-    shares
-        Also return whole rows, of the sums and of the vector: width and dim numbers for each neighbour and
-        order. Without them a hub of 100,000 neighbours takes one number for each.
-
-    Raises
-    ------
-    FeatureError
-        For a rule that has no messages.
-    UnknownNode
-        If the node is not in the graph.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model, State
-    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 2, "int64", "hashed", np.ones(4)))
-    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
-    >>> found = explain(state, node=1, shares=True)
-    >>> len(found.neighbours), bool((found.sum_shares.sum(axis=1) == found.sums).all())
-    (2, True)
-    >>> total = found.own_vector + found.vector_shares.sum(axis=(0, 1)) + found.rounding_vector
-    >>> bool(np.allclose(total, found.vector, atol=1e-12))
-    True
+    With `shares`, also return complete rows of the sums and of the vector: width and dim numbers for each
+    neighbour and order. Without them a hub of 100,000 neighbours takes one number for each.
     """
     rule, graph, one = state.exact, state.graph, np.array([node], np.int32)
     state.check()
@@ -232,34 +205,11 @@ class Movement:
 def explain_change(state: State, name: object, batch: EventBatch, now: float | None = None) -> Movement:
     """Return which events of a batch move the vector of a node, and how far each; nothing is changed.
 
-    The events are played one after the other, each as a trial inside the one before. What an event moves is
-    the vector after it minus the vector before it, so the movements add up to that of the batch: a
-    telescoping sum. Of two events that only together have an effect, the later one is given it.
-
-    Parameters
-    ----------
-    state
-        As it is before the batch; see `Trial` for what is refused.
-    name
-        The user's id of the node; it may come or go in the batch.
-    batch, now
-        As for `State.apply`, with at most `MOST_EVENTS` events. Events without times happen at `now`, after
-        the time has passed; with times, before.
-
-    Raises
-    ------
-    UnknownNode
-        If `name` is of a type that no id of the graph has.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model, State
-    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 2, "int64", "hashed", np.ones(4)))
-    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
-    >>> found = explain_change(state, 1, read_events([(7, 8), (1, 3)]))
-    >>> found.by_event.any(axis=1).tolist()
-    [False, True]
+    The events, at most `MOST_EVENTS`, are played one after the other, each as a trial inside the one
+    before. What an event moves is the vector after it minus the vector before it, so the movements add up
+    to that of the batch: a telescoping sum. Of two events that only together have an effect, the later
+    one gets it. The node may come or go in the batch. Events without times happen at `now`, after the
+    time has passed; with times, before.
     """
     _check_kind(state, name)
     if len(batch) > MOST_EVENTS:

@@ -60,20 +60,11 @@ def write_folder(
     known: Mapping[str, tuple[Path, FileEntry]] | None = None,
     private: bool = False,
 ) -> dict[str, FileEntry]:
-    """Write a folder beside its place and then rename it: nobody ever sees half of it.
+    """Write a folder beside its place and then rename it, so that it is never seen half written.
 
-    Parameters
-    ----------
-    known
-        Files of which there is a copy in another folder, with size and checksum. Where a copy is large and
-        whole, the folder gets a second name of it (a hard link) instead of the same bytes again.
-    private
-        Whether the folder is for its owner alone, as one is in the place of such a folder.
-
-    Returns
-    -------
-    dict
-        Size and checksum of every file.
+    `known` are files of which another folder has a copy, with size and checksum: of a large and intact
+    copy the folder gets a second name (a hard link) instead of the same bytes again. `private`: for its
+    owner alone, as is a folder that replaces such a one. Return size and checksum of every file.
     """
     target = check_target(path)
     try:
@@ -191,22 +182,7 @@ def _link(copy: Path, entry: FileEntry, name: Path) -> bool:
 def read_folder(
     path: str | os.PathLike[str], names: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Tensors], dict[str, FileEntry]]:
-    """Read a folder, checking every byte of it before use.
-
-    Returns
-    -------
-    tuple
-        Settings, the tensors of each file, and size and checksum of each file.
-
-    Raises
-    ------
-    MissingFolder
-        If there is none.
-    DamagedFolder
-        If a file is missing, truncated, altered or contradicts the manifest.
-    UnsupportedFolder
-        If the folder was written in another format version.
-    """
+    """Read a folder, checking every byte before use; return settings, tensors and entries of its files."""
     folder = Path(path)
     manifest = _read_manifest(folder)
     if set(manifest.files) != set(names):

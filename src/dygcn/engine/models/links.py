@@ -11,6 +11,13 @@ A score is linear in three groups of columns, all of them symmetric:
   is an edge.
 
 Times count in training steps. A model that was fitted without times has zeros in all columns about times.
+
+What comes next is scored by a conditional logit: the logarithm of P(v | u, now), up to a constant of the one
+who asks. It weighs columns of the history (see `history.columns`), and products of vectors where held-out
+lists asked for these. There are two rows of weights, since there are two questions. Of all nodes, the
+likeliest is wanted: that is the logarithm of P. Of a list that a user brings, far more are former partners
+of the asker than of all nodes, and the others are there for a reason: a score that knows how lists are made
+ranks former partners lower than P does.
 """
 
 from __future__ import annotations
@@ -21,13 +28,59 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.models.cosines import pair_products
+from dygcn.engine.history.columns import KNOWN as PAIR_KNOWN
+from dygcn.engine.history.columns import NAMES, expanded
+from dygcn.engine.models.read_kernels import dots, squares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
+
+
+def norms(rows: Float32) -> Float64:
+    """Return the length of each row."""
+    return np.sqrt(squares(rows))
+
+
+def cosines(rows: Float32, lengths: Float64, query: Float32) -> Float64:
+    """Return the cosine of each row and the query, 0 where either is zero."""
+    one, every = query.reshape(1, -1), np.arange(len(rows))
+    return _quotients(dots(rows, every, one, np.zeros_like(every)), lengths * norms(one))
+
+
+def pair_cosines(rows: Float32, first: Int64, second: Int64) -> Float64:
+    """Return the cosine of each pair of rows, 0 where either is zero or below 0: not there."""
+    out = np.zeros(len(first))
+    there = np.flatnonzero((first >= 0) & (second >= 0))
+    a, b = first[there], second[there]
+    sizes = np.sqrt(dots(rows, a, rows, a)) * np.sqrt(dots(rows, b, rows, b))
+    out[there] = _quotients(dots(rows, a, rows, b), sizes)
+    return out
+
+
+def _quotients(products: Float64, sizes: Float64) -> Float64:
+    found = np.divide(products, sizes, out=np.zeros(len(products)), where=sizes > 0)
+    return np.fmin(1.0, np.fmax(-1.0, found))
+
+
+def pair_products(vectors: Float32, units: Float32, first: Int64, second: Int64) -> Float64:
+    """Return the cosine of the vectors of each pair, then u_i . u_j + u_j . u_i of its units, i <= j.
+
+    `first` and `second` are rows of `vectors`, (n, dim), and of `units`, (K + 1, n, width) u_0..u_K; with
+    units of (0, n, 0), the cosine is the only product.
+    """
+    orders = len(units)
+    columns = [pair_cosines(vectors, first, second)]
+    for i in range(orders):
+        columns.append(dots(units[i], first, units[i], second))
+        columns += [
+            dots(units[i], first, units[j], second) + dots(units[j], first, units[i], second)
+            for j in range(i + 1, orders)
+        ]
+    return np.stack(columns, axis=1)
+
 
 FILTER = "filter"  # of recommendations: what others have whose neighbours are the same
 KINDS = ("new", "all", "next", "listed", FILTER)
@@ -44,20 +97,15 @@ COUNT_HALF_LIFE = 3.0  # training steps after which a contact counts half
 
 @dataclass(frozen=True, slots=True)
 class LinkHead:
-    """The score of one kind of link: two rows of coefficients, and a third one for vector databases.
+    """The score of one kind of link: two rows of coefficients, and a third one for vector databases."""
 
-    Parameters
-    ----------
-    negatives
-        For pairs without a past: bias, products, sums of traits, minima of traits.
-    known
-        For pairs that are linked, or whose ghost is remembered: the same, then log age, log count, and edge.
-    dot
-        What a dot product can say of the score: bias, cosine, sums of traits.
-    low, high
-        What products, sums, minima, log age and log count were in training, at least and at most: what is
-        beyond counts as the bound, since a line says nothing of what it has not seen.
-    """
+    # negatives: For pairs without a past: bias, products, sums of traits, minima of traits.
+    # known: For pairs that are linked, or whose ghost is remembered: the same, then log age, log
+    #   count, and edge.
+    # dot: What a dot product can say of the score: bias, cosine, sums of traits.
+    # low, high: What products, sums, minima, log age and log count were in training, at least and
+    #   at most: what is beyond counts as the bound, since a line says nothing of what it has not
+    #   seen.
 
     negatives: tuple[float, ...]
     known: tuple[float, ...]
@@ -105,29 +153,14 @@ def _line(coefficients: Sequence[float], columns: Float64) -> Float64:
 
 
 def count_products(orders: int) -> int:
-    """Return how many products a model of so many orders has.
-
-    Examples
-    --------
-    >>> count_products(2)
-    7
-    """
+    """Return how many products a model of so many orders has."""
     return 1 + (orders + 1) * (orders + 2) // 2
 
 
 def pair_columns(vectors: Float32, units: Float32, traits: Float64, first: Int64, second: Int64) -> Float64:
     """Return the columns of pairs that do not speak of their past: products, sums, minima.
 
-    Parameters
-    ----------
-    vectors
-        (n, dim) z.
-    units
-        (K + 1, n, width) u_0..u_K; (0, n, 0) for an embedding without orders.
-    traits
-        (n, 4), see `node_traits`.
-    first, second
-        (m,) rows of these.
+    Vectors, units and pairs are as in `pair_products`, traits as `node_traits` returns them.
     """
     products = pair_products(vectors, units, first, second)
     a, b = traits[first], traits[second]
@@ -137,12 +170,8 @@ def pair_columns(vectors: Float32, units: Float32, traits: Float64, first: Int64
 def node_traits(graph: Graph, nodes: Nodes, unit: float | None) -> Float64:
     """Return (n, 4): log(1 + d), 1 / sqrt(1 + d), log age, log activity.
 
-    Parameters
-    ----------
-    nodes
-        Nodes; -1 is one that is not in the graph: without edges, and as old as can be.
-    unit
-        Time that counts as one; None: times are not looked at, and the last two columns are 0.
+    A node -1 is not in the graph: it has no edges, and the greatest age. `unit` is the time that counts
+    as one; with None, times are not looked at, and the last two columns are 0.
     """
     weight, age, activity = np.zeros(len(nodes)), np.full(len(nodes), OLDEST), np.zeros(len(nodes))
     here = np.flatnonzero(nodes >= 0)
@@ -176,17 +205,7 @@ def _carried(graph: Graph, nodes: Nodes) -> Float64:
 
 
 def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:
-    """Return vectors whose dot products are what `head.dot` says: rows for an index, or for the query side.
-
-    Examples
-    --------
-    >>> head = LinkHead((0.0,) * 10, (0.0,) * 13, (-0.5, 4.0, 1.0, 0.0, 0.0, 0.0), (0.0,) * 11, (1.0,) * 11)
-    >>> z = np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)
-    >>> p = np.array([0.25, 1.0])
-    >>> index, query = (link_vectors(z, p, head, side) for side in (False, True))
-    >>> float(query[0] @ index[1]), 4.0 * 0.8 + 0.25 + 1.0 - 0.5
-    (3.95..., 3.95)
-    """
+    """Return vectors whose dot products are what `head.dot` says: of an index, or of the query side."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     ones = np.ones((len(vectors), 1), np.float32)
@@ -195,3 +214,52 @@ def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: b
         bias, cosine = np.float32(head.dot[0]), np.float32(head.dot[1])
         return np.concatenate((units * cosine, ones, own + bias), axis=1)
     return np.concatenate((units, own, ones), axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class NextHead:
+    """Weights of the columns, and the bounds within which they were seen."""
+
+    # span: Of the events that it was learned on, in the unit of their times: half-lives are parts
+    #   of it.
+    # weights: Of the columns of `next_columns`, for candidates that are everybody.
+    # listed: The same, for candidates that somebody listed.
+    # alone: The first row anew for the columns of the history alone, where products are among the
+    #   columns; empty: it is the first row.
+    # low, high: What is beyond counts as the bound: a line says nothing of what it has not seen.
+
+    span: float
+    weights: tuple[float, ...]
+    listed: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    alone: tuple[float, ...] = ()
+
+    @property
+    def products(self) -> int:
+        """How many products of vectors it looks at; 0: it needs no vectors."""
+        return (len(self.weights) - len(NAMES)) // 2
+
+    def score(self, raw: Float64, products: Float64 | None = None, *, listed: bool = False) -> Float64:
+        """Return the scores of candidates, summed column by column: bits depend on no other candidate."""
+        total = np.zeros(len(raw))
+        seen = next_columns(raw, products).clip(self.low, self.high)
+        for weight, column in zip(self.listed if listed else self.weights, seen.T, strict=True):
+            total += weight * column
+        return total
+
+    def parts(self, raw: Float64) -> Float64:
+        """Return what each column of the history adds to the logarithm of P, without any vector."""
+        size = len(NAMES)
+        seen: Float64 = expanded(raw).clip(self.low[:size], self.high[:size])
+        found: Float64 = seen * np.array(self.alone or self.weights)
+        return found
+
+
+def next_columns(raw: Float64, products: Float64 | None = None) -> Float64:
+    """Return all columns of candidates: of the history, then products, apart for new pairs and known ones."""
+    plain = expanded(raw)
+    if products is None:
+        return plain
+    known = raw[..., PAIR_KNOWN : PAIR_KNOWN + 1]
+    return np.concatenate((plain, products * (1 - known), products * known), axis=-1)

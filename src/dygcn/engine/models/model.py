@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.filter.head import FilterHead
     from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.models.next_head import NextHead
+    from dygcn.engine.models.links import NextHead
     from dygcn.engine.models.projection import Projection
     from dygcn.engine.propagation import Rule
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64
@@ -370,11 +370,5 @@ class Model:
 
 
 def order_weights(orders: int) -> tuple[Float32, ...]:
-    """Return the weights of unit(h_0)..unit(h_K) in a vector of a walk model: 1, 1, 1/2, 1/4 and so on.
-
-    Examples
-    --------
-    >>> [float(weight[0, 0]) for weight in order_weights(3)]
-    [1.0, 1.0, 0.5, 0.25]
-    """
+    """Return the weights of unit(h_0)..unit(h_K) in a vector of a walk model: 1, 1, 1/2, 1/4 and so on."""
     return tuple(np.array([[2.0 ** -max(k - 1, 0)]], np.float32) for k in range(orders + 1))

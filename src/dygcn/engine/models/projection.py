@@ -13,7 +13,7 @@ import numpy as np
 
 from dygcn.engine.events.kinds import kinds_of
 from dygcn.engine.features import ROW_BITS, read_features, read_nodes
-from dygcn.engine.models.cosines import norms
+from dygcn.engine.models.links import norms
 from dygcn.engine.models.read_kernels import project, to_units
 from dygcn.errors import FeatureError
 
@@ -31,28 +31,12 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """How given features become a block of a model, and what that block weighs.
+    """How given features become a block of a model, and what that block weighs."""
 
-    Parameters
-    ----------
-    matrix
-        (columns of x, columns of the block).
-    offset
-        (columns of the block,) the mean of unit(x) M.
-    share
-        Of the squared length of a vector that belongs to this block, above 0 and at most 1.
-    columns
-        How a table of nodes becomes x; None: x comes as numbers.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]], np.float32)
-    >>> found = principal_directions(x, most=8, seed=0)
-    >>> found.matrix.shape, found.rows(x).shape
-    ((3, 2), (3, 2))
-    >>> bool((found.rows(x)[1:] == found.rows(x[1:])).all())
-    True
-    """
+    # matrix: (columns of x, columns of the block).
+    # offset: (columns of the block,) the mean of unit(x) M.
+    # share: Of the squared length of a vector that belongs to this block, above 0 and at most 1.
+    # columns: How a table of nodes becomes x; None: x comes as numbers.
 
     matrix: Float32 = field(repr=False)
     offset: Float32 = field(repr=False)
@@ -60,13 +44,7 @@ class Projection:
     columns: NodeColumns | None = None
 
     def rows(self, values: Float32) -> Int8:
-        """Return the block of rows of x: length one on a grid of 2^-7, zero where x is zero.
-
-        Raises
-        ------
-        FeatureError
-            If x has other columns than those that were fitted.
-        """
+        """Return the block of rows of x: length one on a grid of 2^-7, zero where x is zero."""
         if values.shape[1] != len(self.matrix):
             raise FeatureError(
                 f"values have {values.shape[1]} columns; this model was fitted on features of "
@@ -93,10 +71,7 @@ def feature_rows(
 ) -> tuple[IdColumn, Float32]:
     """Read features of nodes for a model, as ids and rows of x or as a table of nodes.
 
-    Raises
-    ------
-    FeatureError
-        If the model was fitted on the other of the two, or both or none is given.
+    A FeatureError refuses the form that the model was not fitted with, and both or none of them.
     """
     columns = None if projection is None else projection.columns
     if (nodes is None) == (ids is None and values is None):
@@ -116,21 +91,16 @@ def feature_rows(
 
 
 def unit_rows(values: Float32) -> Float32:
-    """Return rows at length one; zero where a row is zero. Lengths beyond float32's squares are no matter."""
+    """Return rows at length one, zero where a row is zero; squares of long rows do not overflow."""
     peak = np.abs(values).max(axis=1, initial=0.0, keepdims=True)
     tame = (values / np.where(peak > 0, peak, 1)).astype(np.float32)
     return to_units(tame, norms(tame))
 
 
 def principal_directions(values: Float32, most: int, seed: int) -> Projection:
-    """Return the projection onto the leading principal directions of unit rows.
+    """Return the projection onto at most `most` leading principal directions of unit rows.
 
-    Parameters
-    ----------
-    values
-        (n, columns) x; rows of zeros say nothing, and are left out.
-    most
-        Directions at most; there are fewer where x has a lower rank.
+    There are fewer where x, (n, columns), has a lower rank; rows of zeros say nothing, and are left out.
     """
     rows = _some(np.flatnonzero(values.any(axis=1)), seed)
     if len(rows) == 0:

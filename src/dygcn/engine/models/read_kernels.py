@@ -36,15 +36,10 @@ ROWS = 96  # that are read at once: what lies between the steps of a block stays
 
 
 class ReadOrder:
-    """One order of a model, and those after it.
+    """One order of a model, and those after it."""
 
-    Parameters
-    ----------
-    weights
-        Its matrix, (width, dim), or the number in the place of one, (1, 1).
-    rest
-        The next order, or None.
-    """
+    # weights: Its matrix, (width, dim), or the number in the place of one, (1, 1).
+    # rest: The next order, or None.
 
     def __init__(self, weights: Float32, rest: ReadOrder | None) -> None:
         self.weights = weights
@@ -54,17 +49,12 @@ class ReadOrder:
 
 
 class ReadBuffers:
-    """Working buffers for one call at a time, and what the rows of a model have in common.
+    """Working buffers for one call at a time, and what the rows of a model have in common."""
 
-    Parameters
-    ----------
-    weights
-        For each order its matrix, (width, dim), or the number in the place of one, (1, 1).
-    steps, feature_steps
-        What a message, and a feature as it is stored, is to be multiplied by, column by column.
-    floor, feature_floor
-        Rows that are shorter than this are not scaled up to length one.
-    """
+    # weights: For each order its matrix, (width, dim), or the number in the place of one, (1, 1).
+    # steps, feature_steps: What a message, and a feature as it is stored, is to be multiplied by,
+    #   column by column.
+    # floor, feature_floor: Rows that are shorter than this are not scaled up to length one.
 
     def __init__(
         self,
@@ -90,10 +80,7 @@ class ReadBuffers:
 
 
 def _open(buffers: ReadBuffers, sums: Sequence[SumRows | None], pulls: Pulls | None) -> None:
-    """Say where the messages of orders 1, 2 and so on come from; None: of none, lest arrays are kept.
-
-    `pulls` belongs to the last order.
-    """
+    """Set where messages of orders 1, 2 and so on come from, or None to free arrays; `pulls`: of the last."""
     order = buffers.order
     for each in sums:
         order = order.rest
@@ -120,12 +107,8 @@ def read_projected(
 ) -> None:
     """Add ``sum over k of unit(h_k) W_k`` to `out`.
 
-    Parameters
-    ----------
-    given
-        Features of the nodes; None: those of `table`.
-    sums, pulls
-        Of orders 1, 2 and so on; what readers add to those of the last one, or None.
+    `given` are features of the nodes; None: those of `table`. `sums` are of orders 1, 2 and so on;
+    `pulls` is what readers add to those of the last one, or None.
     """
     _open(buffers, sums, pulls)
     with cython.nogil:

@@ -73,17 +73,7 @@ def new_reading(model: Model, rule: Rule, graph: Graph) -> Reading:
 
 
 class Readout:
-    """Reads vectors out of messages, with what follows from the model worked out once: node after node.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model, State
-    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4)))
-    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
-    >>> Readout(state.model, state.exact, state.graph).vectors(state.graph.nodes()).shape
-    (3, 4)
-    """
+    """Reads vectors out of messages, with what follows from the model worked out once: node after node."""
 
     def __init__(self, model: Model, rule: ExactRule, graph: Graph) -> None:
         self.model = model
@@ -143,19 +133,7 @@ def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int,
 
 
 class ReadPlan:
-    """What the readout takes from a model whose features are looked up: all but the rows themselves.
-
-    Parameters
-    ----------
-    weights, scales, seed, floor
-        Of the model.
-    dim
-        Numbers in a vector.
-    mixed
-        The weights are numbers, and vectors have length one: those of a walk model.
-    message_shift
-        Of the features.
-    """
+    """What the readout takes from a model whose features are looked up: all but the rows themselves."""
 
     def __init__(
         self,

@@ -48,18 +48,7 @@ _NOBODY = np.empty(0, np.int32)
 
 
 class State:
-    """The graph of a model and what its rule keeps of the nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model
-    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
-    >>> outcome = State(model).apply(read_events([(1, 2), (2, 3)]))
-    >>> outcome.moved.orders.tolist()
-    [1, 1, 1]
-    """
+    """The graph of a model and what its rule keeps of the nodes."""
 
     def __init__(self, model: Model, graph: Graph | None = None) -> None:
         self.model = model
@@ -112,13 +101,7 @@ class State:
             return self.write()
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events and reserve capacity, in a transaction. Nothing is changed yet that anyone can see.
-
-        Raises
-        ------
-        EventError
-            If one of them is bad.
-        """
+        """Check events and reserve capacity, in a transaction; an EventError if one is bad."""
         self.transaction.stage(batch, now)
         self.rule.reserve(self.graph)
         if self.history is not None:  # a trial is no event: nothing of it is counted
@@ -140,13 +123,7 @@ class State:
         self.rule.reserve(self.graph)  # a finer weight may have begun to need wider rows
 
     def write(self) -> Outcome:
-        """Write what is staged.
-
-        Raises
-        ------
-        CapacityError
-            If a node would carry too much weight; then nothing was changed.
-        """
+        """Write what is staged, or nothing: a CapacityError if a node would carry too much weight."""
         outcome = self._finish(*self.rule.write(self.transaction))
         if self.meter is not None:
             outcome.surprises = self.meter.write()
@@ -169,10 +146,8 @@ class State:
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
         """Apply batches to the graph, and compute the state of the exact rule once, after the last.
 
-        Returns
-        -------
-        tuple
-            What was done, and the error that ended the batches early, if one did: those before it stay.
+        Return what was done, and the error that ended the batches early, if one did: those before it
+        stay.
         """
         rule, counts = self.exact, np.zeros(3, np.int64)
         failure: Exception | None = None

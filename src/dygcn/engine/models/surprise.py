@@ -19,7 +19,7 @@ from dygcn.engine.history.columns import KNOWN, RAW
 
 if TYPE_CHECKING:
     from dygcn.engine.history import History
-    from dygcn.engine.models.next_head import NextHead
+    from dygcn.engine.models.links import NextHead
     from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64, Nodes
 
 DRAWN = 256
@@ -43,15 +43,7 @@ class Surprises:
 
 
 class SurpriseMeter:
-    """Measures events as it counts them.
-
-    Parameters
-    ----------
-    history
-        What was before; the meter counts the events of every batch for it.
-    head
-        Says how likely candidates are.
-    """
+    """Measures events as it counts them for the history; the head says how likely candidates are."""
 
     def __init__(self, history: History, head: NextHead) -> None:
         self._history, self._head = history, head
@@ -128,11 +120,5 @@ class SurpriseMeter:
 
 
 def reason_names(reasons: Int8) -> list[list[str]]:
-    """Return the names of the columns that lowered P, for each event.
-
-    Examples
-    --------
-    >>> reason_names(np.array([[0, -1, -1]], np.int8))
-    [['pair known']]
-    """
+    """Return the names of the columns that lowered P, for each event."""
     return [[RAW[at] for at in row if at >= 0] for row in reasons.tolist()]

@@ -23,47 +23,16 @@ _PAPER = (
 
 
 class Trial:
-    """Applies events to a state, and takes them back on leaving, also by an exception.
+    """Applies events to a state of the exact rule, and takes them back on leaving, also by an exception.
 
-    Inside, graph, messages, vectors and scores are what they would be. Afterwards everything is what it was,
-    to the bit: the image of the state, its digest, its clocks, the node of every id. Only capacity may have
-    grown, and arcs may lie in another order in memory, which no value depends on. The cost is that of the
-    update, twice, and of looking up what it touches.
+    Inside, graph, messages, vectors and scores are what they would be. Afterwards everything is what it
+    was, to the bit: the image of the state, its digest, its clocks, the node of every id. Only capacity
+    may have grown, and arcs may lie in another order in memory, which no value depends on. The cost is
+    that of the update, twice, and of looking up what it touches.
 
-    Trials can be nested; any other change is refused by `OpenTrial` until they are left. An exception between
-    two writes leaves the state torn, and `State.complete` then brings back what was there before the
-    outermost trial.
-
-    Parameters
-    ----------
-    state
-        Of the exact rule.
-    batch, now
-        As for `State.apply`.
-
-    Attributes
-    ----------
-    restored
-        Which nodes moved back, after leaving: for caches of vectors.
-
-    Raises
-    ------
-    FeatureError
-        On entering, for another rule.
-    EventError
-        On entering, if the batch is bad; then nothing was changed.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model, State
-    >>> state = State(Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4)))
-    >>> _ = state.apply(read_events([(1, 2), (2, 3)]))
-    >>> with Trial(state, read_events([(3, 4)])) as outcome:
-    ...     len(state.graph), len(outcome.moved.nodes)
-    (4, 3)
-    >>> len(state.graph)
-    3
+    Trials can be nested; any other change is refused by `OpenTrial` until they are left. An exception
+    between two writes leaves the state torn, and `State.complete` then brings back what was there before
+    the outermost trial. `restored` says which nodes moved back, after leaving: for caches of vectors.
     """
 
     restored: Changed
@@ -118,13 +87,7 @@ class Trial:
 
 
 class RemovalTrial(Trial):
-    """Removes nodes with their edges, ghosts and features, as `State.remove` does, and takes it back.
-
-    Parameters
-    ----------
-    nodes
-        Nodes of the graph.
-    """
+    """Removes nodes with their edges, ghosts and features, as `State.remove` does, and takes it back."""
 
     def __init__(self, state: State, nodes: Nodes) -> None:
         self._state, self._nodes = state, np.unique(nodes)

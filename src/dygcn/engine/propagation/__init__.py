@@ -4,9 +4,4 @@ from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.rule import Rule, influence
 from dygcn.engine.propagation.threads import set_threads
 
-__all__ = [
-    "ExactRule",
-    "Rule",
-    "influence",
-    "set_threads",
-]
+__all__ = ["ExactRule", "Rule", "influence", "set_threads"]

@@ -32,23 +32,14 @@ if TYPE_CHECKING:
 
 
 class UpdatePlan:
-    """All that an update in one call works in, and buffers for one event.
+    """All that an update in one call works in, and buffers for one event."""
 
-    Parameters
-    ----------
-    arcs
-        The graph's, with a buffer for those that change.
-    start, wanted
-        Buffers for the features of their senders, and for the keys of these.
-    tools, heavy_from
-        What orders work with; from how many arcs on a node is heavy.
-    first
-        The first order.
-    units, ids
-        Where features are found, and by what.
-    batch, nodes, directed, stay, limit, half_life
-        See `graph.writing.apply_events`.
-    """
+    # arcs: The graph's, with a buffer for those that change.
+    # start, wanted: Buffers for the features of their senders, and for the keys of these.
+    # tools, heavy_from: What orders work with; from how many arcs on a node is heavy.
+    # first: The first order.
+    # units, ids: Where features are found, and by what.
+    # batch, nodes, directed, stay, limit, half_life: See `graph.writing.apply_events`.
 
     def __init__(
         self,

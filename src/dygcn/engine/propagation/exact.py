@@ -63,19 +63,7 @@ _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 class ExactRule:
-    """Sums s_k and degrees of every node and order; messages are ``round(s_k / deg_k)``.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.features import Hashed
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> rule = ExactRule(Hashed(8, seed=0), orders=2)
-    >>> changed = rule.apply(graph, graph.apply(read_events([(1, 2), (2, 3)])))
-    >>> changed.orders.tolist()
-    [1, 1, 1]
-    """
+    """Sums s_k and degrees of every node and order; messages are ``round(s_k / deg_k)``."""
 
     def __init__(self, features: Features, orders: int, heavy: int | None = None) -> None:
         self.features = features

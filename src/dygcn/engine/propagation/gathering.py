@@ -35,8 +35,7 @@ BLOCK = 6  # nodes 0..63, 64..127 and so on: all of a block belong to one part
 
 
 WorkArrays = namedtuple(
-    "WorkArrays",
-    "node row factor receivers first sorted_row sorted_factor before after slots movers spans",
+    "WorkArrays", "node row factor receivers first sorted_row sorted_factor before after slots movers spans"
 )
 MessageArrays = namedtuple("MessageArrays", "table has nodes row")
 MarkArrays = namedtuple("MarkArrays", "place seen own")
@@ -44,23 +43,16 @@ ReachedArrays = namedtuple("ReachedArrays", "nodes orders")
 
 
 class Work:
-    """What `gathering.gather` fills: pushes as they are listed, then sorted by receiver.
+    """What `gather` fills: pushes as they are listed, then sorted by receiver."""
 
-    Parameters
-    ----------
-    node, row, factor
-        Of each push: its receiver, the row of the table that is added, what it is taken times.
-    receivers, first
-        Each receiver once, and where its pushes begin; one more than there are receivers.
-    sorted_row, sorted_factor
-        Of each push, sorted.
-    before, after, slots
-        Of each receiver: degrees, and where its row lies.
-    movers
-        Which receivers have their row in the wrong place for their degree.
-    spans
-        Where the pushes to each span of the nodes begin, then where they end.
-    """
+    # node, row, factor: Of each push: its receiver, the row of the table that is added, what it is
+    #   taken times.
+    # receivers, first: Each receiver once, and where its pushes begin; one more than there are
+    #   receivers.
+    # sorted_row, sorted_factor: Of each push, sorted.
+    # before, after, slots: Of each receiver: degrees, and where its row lies.
+    # movers: Which receivers have their row in the wrong place for their degree.
+    # spans: Where the pushes to each span of the nodes begin, then where they end.
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = given = WorkArrays(*arrays)
@@ -79,17 +71,12 @@ class Work:
 
 
 class MessageBuffer:
-    """What one order hands to the next.
+    """The messages that one order hands to the next."""
 
-    Parameters
-    ----------
-    table
-        Old messages of the senders of changed arcs, then the changes of messages; no rows: nobody asks.
-    has
-        For each row of the table: 1 where there is a message; +1, -1 or 0 for a change.
-    nodes, row
-        Whose message changed, and which row says by how much.
-    """
+    # table: Old messages of the senders of changed arcs, then the changes of messages; no rows:
+    #   nobody asks.
+    # has: For each row of the table: 1 where there is a message; +1, -1 or 0 for a change.
+    # nodes, row: Whose message changed, and which row says by how much.
 
     def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
         self.arrays = MessageArrays(table, has, nodes, row)
@@ -100,17 +87,12 @@ class MessageBuffer:
 
 
 class ArcChanges:
-    """The arcs that an update changed, for all orders.
+    """The arcs that an update changed, for all orders."""
 
-    Parameters
-    ----------
-    receiver, row, change
-        Of each arc: who aggregates, the row of the sender in every table, the change of the weight.
-    changed_senders
-        The senders, each once; their rows are the first of every table.
-    turned
-        The arcs weigh what they did, but are pushed where they were pulled, or the other way.
-    """
+    # receiver, row, change: Of each arc: who aggregates, the row of the sender in every table, the
+    #   change of the weight.
+    # changed_senders: The senders, each once; their rows are the first of every table.
+    # turned: The arcs weigh what they did, but are pushed where they were pulled, or the other way.
 
     def __init__(
         self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes, turned: bool = False
@@ -124,19 +106,12 @@ class ArcChanges:
 
 
 class Arcs:
-    """What all orders of an update share.
+    """What all orders of an update share."""
 
-    Parameters
-    ----------
-    changes, count
-        The arcs that changed, and how many these are.
-    changed_senders
-        Their senders, each once.
-    pull, push
-        Who aggregates whom, and who is aggregated by whom.
-    shift
-        Every weight is a multiple of 2 to this.
-    """
+    # changes, count: The arcs that changed, and how many these are.
+    # changed_senders: Their senders, each once.
+    # pull, push: Who aggregates whom, and who is aggregated by whom.
+    # shift: Every weight is a multiple of 2 to this.
 
     def __init__(
         self,
@@ -152,15 +127,11 @@ class Arcs:
 
 
 class Marks:
-    """Marks of every node.
+    """Marks of every node."""
 
-    Parameters
-    ----------
-    place, seen
-        -1 and 0 between updates.
-    own
-        1 for nodes that high orders add to, 0 for mirrors of other shards' nodes; empty: there are none.
-    """
+    # place, seen: -1 and 0 between updates.
+    # own: 1 for nodes that high orders add to, 0 for mirrors of other shards' nodes; empty: there
+    #   are none.
 
     def __init__(self, place: Int32, seen: Int8, own: Int8) -> None:
         self.arrays = MarkArrays(place, seen, own)
@@ -190,10 +161,10 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Say whether a thread's part of the nodes has node v. The part is 30 bits, one for each block of nodes.
+    """Return whether a thread's part of the nodes, 30 bits, one for each block of nodes, has node v.
 
-    A division by the number of threads would cost as much as everything else that is done for a push; one by
-    a constant is a multiplication.
+    A division by the number of threads would cost as much as everything else that is done for a push; one
+    by a constant is a multiplication.
     """
     return bool((mine >> (v >> BLOCK) % 30) & 1)
 
@@ -443,15 +414,11 @@ def gather(
 ) -> tuple[int, int, int]:
     """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
 
-    The rows that will be added stand in the table of the frontier: the old messages of changed arcs' senders,
-    taken times the change of the weight, and the change of each sender's message, taken times the weight of
-    the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many there are to all
-    nodes.
-
-    Returns
-    -------
-    tuple
-        How many receivers, pushes and misplaced rows there are; the arrays of `work` hold them.
+    The rows that will be added stand in the table of the frontier: the old messages of changed arcs'
+    senders, taken times the change of the weight, and the change of each sender's message, taken times
+    the weight of the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many
+    there are to all nodes. Return how many receivers, pushes and misplaced rows there are; the arrays of
+    `work` hold them.
     """
     bits = _span(pushes, len(marks.place))
     _count_spans(frontier, senders, arcs.changes, arcs.count, arcs.push, mine, sums, marks, bits, work)

@@ -56,13 +56,9 @@ class FirstRows:
 
 
 class MirroredRule(ExactRule):
-    """The exact rule of a shard.
+    """The exact rule of a shard; `own` is 1 for each of the shard's own nodes, 0 for a mirror."""
 
-    Attributes
-    ----------
-    own
-        For each node, 1 if it is one of the shard's own, 0 if it is a mirror.
-    """
+    # own: For each node, 1 if it is one of the shard's own, 0 if it is a mirror.
 
     def __init__(self, features: Features, orders: int) -> None:
         if orders != ORDERS:
@@ -102,19 +98,9 @@ class MirroredRule(ExactRule):
     ) -> Changed:
         """Propagate a change to own nodes and mirrors.
 
-        Parameters
-        ----------
-        stays
-            For each arc of the change, whether its receiver is a mirror that was one before and still is.
-        far, first
-            What other shards sent: changes at mirrors that stay, rows of those that are new.
-        gone
-            Mirrors that nobody here aggregates any more.
-
-        Returns
-        -------
-        Changed
-            Own nodes only.
+        `stays` says for each arc of the change whether its receiver is a mirror that was one before
+        and still is. `far` and `first` come from other owners: arcs of mirrors, and rows of new
+        mirrors; `gone` are mirrors no longer.
         """
         self.reserve(graph)
         if not any(
@@ -183,10 +169,8 @@ class MirroredRule(ExactRule):
     ) -> FirstRows:
         """Return order 1 of own nodes as it will be after arcs changed; nothing is written.
 
-        Parameters
-        ----------
-        nodes
-            Sorted, and there is a row for each; `receiver`, `sender` and `change` are all of their arcs.
+        `nodes` are sorted, and have a row each; `receiver`, `sender` and `change` are all of their
+        arcs.
         """
         sums = self.sums[0]
         if not len(nodes):
@@ -275,13 +259,7 @@ def _start(units: Stored, has: Int64) -> Frontier:
 
 
 def blocks_of(nodes: Int64 | Nodes, count: Int32) -> Iterator[Nodes]:
-    """Yield nodes in blocks, where something is made for each arc that a whole graph has no memory for.
-
-    Parameters
-    ----------
-    count
-        For each node, how many arcs it has.
-    """
+    """Yield nodes in blocks of about as many arcs (`count` of each): memory is not enough for all."""
     chosen = np.ascontiguousarray(nodes, np.int32)
     size = np.cumsum(count[chosen] + _NODE, dtype=np.int64)
     cuts = np.flatnonzero(np.diff(size // _BLOCK)) + 1

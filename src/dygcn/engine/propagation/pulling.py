@@ -40,16 +40,11 @@ class Earlier:
     """Messages as they were before their last change: for readers in other processes, who are behind by one.
 
     Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
-
-    Parameters
-    ----------
-    rows, has
-        What a message was before the change that `ticks` names.
-    since
-        The change that made it so.
-    ticks
-        The change that made each message what it is now.
     """
+
+    # rows, has: What a message was before the change that `ticks` names.
+    # since: The change that made it so.
+    # ticks: The change that made each message what it is now.
 
     def __init__(self, rows: Int32, has: Int64, since: Int64, ticks: Ticks) -> None:
         self.arrays = rows, has, since, ticks
@@ -60,22 +55,14 @@ class Earlier:
 
 
 class HeavyRows:
-    """Messages of order 1 of heavy nodes.
+    """Messages of order 1 of heavy nodes."""
 
-    Parameters
-    ----------
-    slot
-        For each node, which row is its own, or -1; empty: nobody is heavy.
-    rows, has
-        The messages, zero where there is none, and 1 where there is one.
-    free, counts
-        Rows that nobody has. How many rows were ever used, how many of them are free, how many messages the
-        last update moved.
-    moved
-        Whose these are.
-    earlier
-        Where other processes read, the messages before these.
-    """
+    # slot: For each node, which row is its own, or -1; empty: nobody is heavy.
+    # rows, has: The messages, zero where there is none, and 1 where there is one.
+    # free, counts: Rows that nobody has. How many rows were ever used, how many of them are free,
+    #   how many messages the last update moved.
+    # moved: Whose these are.
+    # earlier: Where other processes read, the messages before these.
 
     def __init__(
         self,
@@ -108,17 +95,11 @@ class PulledArcs:
 
 
 class Pulls:
-    """What a reader adds to the sums of the last order: arcs, messages, and the unit of the sums.
+    """What a reader adds to the sums of the last order: arcs, messages, and the unit of the sums."""
 
-    Parameters
-    ----------
-    arcs
-        Whom each node pulls.
-    heavy
-        Their messages.
-    shift
-        Sums are in units of 2 to this.
-    """
+    # arcs: Whom each node pulls.
+    # heavy: Their messages.
+    # shift: Sums are in units of 2 to this.
 
     def __init__(self, arcs: PulledArcs, heavy: HeavyRows, shift: int) -> None:
         self.parts = arcs, heavy, shift
@@ -292,13 +273,10 @@ def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
 
 
 class PulledCopies:
-    """What a reader copied of the arcs and messages of another process, to read from it as from its own.
+    """What a reader copied of the arcs and messages of another process, to read from it as from its own."""
 
-    Parameters
-    ----------
-    nodes, rows, width
-        How many nodes and messages the other process has places for; columns of a message.
-    """
+    # nodes, rows, width: How many nodes and messages the other process has places for; columns of a
+    #   message.
 
     def __init__(self, nodes: int, rows: int, width: int) -> None:
         none, start, upper = np.empty(0, np.int32), np.zeros(nodes, np.int64), np.zeros(nodes, np.int32)
@@ -350,7 +328,7 @@ def _copy_arcs(
 ) -> int:
     """Copy the arcs over which a node pulls, and the messages; return the latest change of these.
 
-    Another process may be writing: numbers are looked at before they are used as places.
+    Another process may be writing: numbers are checked before they are used as positions.
     """
     latest, start, upper = 0, arcs.start[node], arcs.upper[node]
     end = start + upper
@@ -378,10 +356,10 @@ def _copy_arcs(
 def copy_pulled(
     arcs: PulledArcs, heavy: HeavyRows, nodes: Nodes, tick: int, copies: PulledCopies, latest: Int64
 ) -> bool:
-    """Copy what nodes pull, as it was after a change; say whether it was to be had.
+    """Copy what nodes pull, as it was after a change; return whether that was possible.
 
-    `latest` takes, for each node, the last change of a message that it pulls. Arcs are those of now: whoever
-    asks looks at the stamps of the nodes afterwards.
+    `latest` takes, for each node, the last change of a message that it pulls. Arcs are those of now: the
+    caller looks at the stamps of the nodes afterwards.
     """
     found, wanted = True, 0
     with cython.nogil:

@@ -59,20 +59,10 @@ class Rule(Protocol):
 
 
 def influence(graph: Graph, touched: Nodes, orders: int) -> Influence:
-    """Return V_1..V_K: the ends of the changed edges, then ring by ring who aggregates them.
+    """Return V_1..V_K: the ends of the changed edges, then ring by ring the nodes that aggregate them.
 
-    Each node stands in its lowest order. The touched set is a set: a node that gained one edge and
-    lost another belongs to V_1.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> _ = graph.apply(read_events([(0, 1), (1, 2), (2, 3)]))
-    >>> delta = graph.apply(read_events([(0, 9)]))
-    >>> [ring.tolist() for ring in influence(graph, delta.touched, 3).orders]
-    [[0, 4], [1], [2]]
+    Each node stands in its lowest order. The touched set is a set: a node that gained one edge and lost
+    another belongs to V_1.
     """
     seen = np.zeros(graph.ids.high, np.int8)
     ring = np.unique(touched)

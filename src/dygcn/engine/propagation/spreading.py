@@ -142,15 +142,7 @@ class Frontier:
 
 
 class Spreading:
-    """Takes waves from order to order.
-
-    Parameters
-    ----------
-    sums
-        Of every order; `buffers` is what there is to work in.
-    heavy
-        Messages that follow the changes of order 1.
-    """
+    """Takes frontiers from order to order."""
 
     def __init__(self, sums: list[Sums], buffers: ScratchBuffers, heavy: HeavyMessages) -> None:
         self._sums, self._heavy = sums, heavy

@@ -31,31 +31,20 @@ _NO_HOLES = np.empty(0, np.int32)
 
 
 class SumRows:
-    """Arrays of one order. They never grow or move: a larger one is another one.
+    """Arrays of one order. They never grow or move: a larger one is another one."""
 
-    Parameters
-    ----------
-    degree
-        For each node, the weights of the neighbours that have a message.
-    slot
-        For each node, which wide row is its own, or NARROW; where rows are pooled, NARROW says that it has
-        none, and -2 - i that it has the narrow row i.
-    narrow, wide
-        Sums; `narrow` has no columns where all rows are wide.
-    free, counts
-        Wide rows that nobody has; how many wide rows were ever used, and how many of them are free; where
-        rows are pooled, the same two of narrow rows.
-    scale
-        What a stored value is to be multiplied by.
-    limit
-        Rows of nodes whose degree is below this are narrow.
-    ticks
-        Stamps of nodes whose degree or row is written.
-    pooled, holes
-        Whether narrow rows lie where `slot` says, not where the node does; those that nobody has.
-    partial
-        Whether sums are of pushed messages alone: readers add the pulled ones.
-    """
+    # degree: For each node, the weights of the neighbours that have a message.
+    # slot: For each node, which wide row is its own, or NARROW; where rows are pooled, NARROW says
+    #   that it has none, and -2 - i that it has the narrow row i.
+    # narrow, wide: Sums; `narrow` has no columns where all rows are wide.
+    # free, counts: Wide rows that nobody has; how many wide rows were ever used, and how many of
+    #   them are free; where rows are pooled, the same two of narrow rows.
+    # scale: What a stored value is to be multiplied by.
+    # limit: Rows of nodes whose degree is below this are narrow.
+    # ticks: Stamps of nodes whose degree or row is written.
+    # pooled, holes: Whether narrow rows lie where `slot` says, not where the node does; those that
+    #   nobody has.
+    # partial: Whether sums are of pushed messages alone: readers add the pulled ones.
 
     def __init__(
         self,

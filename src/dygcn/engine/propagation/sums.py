@@ -32,40 +32,17 @@ _NO_ROWS = np.empty(0, np.int32)
 
 
 class Sums:
-    """Sums and degrees of one order for every node.
+    """Sums and degrees of one order for every node."""
 
-    Parameters
-    ----------
-    width
-        Columns.
-    message_bits
-        Messages are at most ``2**message_bits``.
-    message_shift
-        Messages are multiples of ``2**message_shift``.
-    pooled
-        Nodes have a row once one was written, and not before: most nodes of a shard only mirror others.
-    partial
-        Sums are of pushed messages alone (see `graph.tiers`).
-
-    Examples
-    --------
-    >>> sums = Sums(4, message_bits=24, message_shift=0)
-    >>> sums.layout(weight_shift=10, one=1024)
-    >>> sums.limit // 1024    # neighbours of weight one below which a row is narrow
-    128
-    >>> signs = Sums(4, message_bits=24, message_shift=24)    # messages of +-1
-    >>> signs.layout(weight_shift=10, one=1024)
-    >>> signs.narrow.dtype, signs.limit // 1024
-    (dtype('int8'), 128)
-    """
+    # width: Columns.
+    # message_bits: Messages are at most ``2**message_bits``.
+    # message_shift: Messages are multiples of ``2**message_shift``.
+    # pooled: Nodes have a row once one was written, and not before: most nodes of a shard only
+    #   mirror others.
+    # partial: Sums are of pushed messages alone (see `graph.tiers`).
 
     def __init__(
-        self,
-        width: int,
-        message_bits: int,
-        message_shift: int,
-        pooled: bool = False,
-        partial: bool = False,
+        self, width: int, message_bits: int, message_shift: int, pooled: bool = False, partial: bool = False
     ) -> None:
         self.width, self._pooled, self._partial = width, pooled, partial
         self._zeros: Allocator | None = None  # where other processes read rows, allocates them
@@ -88,12 +65,8 @@ class Sums:
     def layout(self, weight_shift: int, one: int) -> None:
         """Choose how wide a narrow row is, and move all rows.
 
-        Parameters
-        ----------
-        weight_shift
-            Every weight is a multiple of 2 to this.
-        one
-            What a weight of one is on the grid: the narrow rows hold some neighbours of that weight.
+        Every weight is a multiple of 2 to `weight_shift`; `one` is a weight of one on the grid:
+        narrow rows hold some neighbours of that weight.
         """
         other = copy.copy(self)  # until all rows have changed, this one stays as it is
         other.weight_shift = weight_shift
@@ -131,15 +104,7 @@ class Sums:
         self._replace(slot=slot, degree=degree, narrow=narrow, ticks=ticks)
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep rows where other processes can read them, and stamp each before it is written.
-
-        Parameters
-        ----------
-        zeros
-            Allocates an array of zeros, given its shape and its type.
-        now
-            The change that is being made; see `Ticks`.
-        """
+        """Keep rows where other processes can read them, and stamp each with `now` before it is written."""
         self._zeros = zeros
         names = "degree", "slot", "narrow", "wide"
         fresh = {name: copied(getattr(self, name), zeros) for name in names}
@@ -243,13 +208,9 @@ def heavy_from() -> int:
 
 
 class HeavyMessages:
-    """The message of order 1 of each heavy node, ready to be added.
+    """The message of order 1 of each heavy node, ready to be added."""
 
-    Parameters
-    ----------
-    width
-        Columns of a message.
-    """
+    # width: Columns of a message.
 
     def __init__(self, width: int) -> None:
         self.rows: HeavyRows

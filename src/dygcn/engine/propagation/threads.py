@@ -61,15 +61,7 @@ def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
 
 
 def in_ranges(call: Callable[..., object], count: int, parts: int, *arguments: object) -> None:
-    """Make ``call(low, high, *arguments)`` for each of several ranges of 0..count - 1, at the same time.
-
-    Examples
-    --------
-    >>> found = []
-    >>> in_ranges(lambda low, high: found.append((low, high)), 7, 2)
-    >>> sorted(found)
-    [(0, 3), (3, 7)]
-    """
+    """Make ``call(low, high, *arguments)`` for each of several ranges of 0..count - 1, at the same time."""
     bounds = [count * part // parts for part in range(parts + 1)]
     side_by_side([partial(call, low, high, *arguments) for low, high in pairwise(bounds)])
 

@@ -174,17 +174,12 @@ def _leading(
 
 
 class Search:
-    """Judges settings by the pairs that come after some others.
+    """Judges settings by the pairs that come after those before."""
 
-    Parameters
-    ----------
-    before
-        The pairs that are known.
-    asked, wanted
-        Who is asked, in order; pairs that came later, in order: the place of one among the asked, the answer.
-    now, span
-        When it is asked, and how long the events before took.
-    """
+    # before: The pairs that are known.
+    # asked, wanted: Who is asked, in order; pairs that came later, in order: the place of one among
+    #   the asked, the answer.
+    # now, span: When it is asked, and how long the events before took.
 
     def __init__(
         self,

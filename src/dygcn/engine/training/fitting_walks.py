@@ -49,14 +49,9 @@ class Beside:
 
 
 def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside | None:
-    """Read ``["walks", x]``; None: there are walks alone.
+    """Read ``["walks", x]``, given the type of the ids of the events; None: there are walks alone.
 
-    Parameters
-    ----------
-    ids
-        Type of the ids of the events.
-    dim
-        Columns of a vector: at most half of them are for the features, and as many as x has directions.
+    At most half of the `dim` columns of a vector are for the features, and as many as x has directions.
     """
     others = [one for one in features if not (isinstance(one, str) and one == "walks")]
     if len(others) == len(features) or len(others) > 1:
@@ -176,8 +171,8 @@ def with_rows(
 ) -> Model:
     """Return the model with a row for each node of the graph, ghosts counted with what is left of them.
 
-    Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS may
-    round otherwise on another. Rows that begin `near` others depend on these, too.
+    Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS
+    may round otherwise on another. Rows that begin `near` others depend on these, too.
     """
     ids, rows, window = walk_rows(model, graph, progress, products, near)
     return with_table(model, RowTable.of(ids, rows, window))
@@ -190,7 +185,7 @@ def walk_rows(
     products: int = PRODUCTS,
     near: RowTable | None = None,
 ) -> tuple[IdColumn, Float32, int]:
-    """Return who has a row, the rows, not rounded yet, and the steps of the walks."""
+    """Return the ids that have a row, the rows, not rounded yet, and the steps of the walks."""
     image, _ = take_image(graph)
     first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
     assert model.table is not None

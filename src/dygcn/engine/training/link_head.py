@@ -67,21 +67,11 @@ class LinkSample:
 
 
 def sample_links(
-    graph: Graph,
-    unit: float | None,
-    edges: NextEdges,
-    count: int,
-    random: np.random.Generator,
-    read: Read,
+    graph: Graph, unit: float | None, edges: NextEdges, count: int, random: np.random.Generator, read: Read
 ) -> LinkSample:
-    """Draw pairs from the graph now, and from the edges of the next one.
+    """Draw `count` linked pairs of each kind from the graph now, and from the edges of the next one.
 
-    Parameters
-    ----------
-    count
-        How many linked pairs of each kind.
-    read
-        Returns vectors (or None) and units of nodes.
+    `read` returns vectors (or None) and units of nodes.
     """
     first, second, active = (nodes.astype(np.int64) for nodes in edges.nodes_in(graph))
     coming = np.stack((first, second), axis=1)
@@ -153,13 +143,7 @@ def _draw(
 
 
 class HeldOut:
-    """The last training steps, set aside for the score of links.
-
-    Parameters
-    ----------
-    steps
-        How many training steps there are; each but the last one has a next one.
-    """
+    """The last training steps, set aside for the score of links."""
 
     def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
         self.usable = steps - 1 if model.baseline is None else 0
@@ -254,12 +238,8 @@ def fit_heads(
 ) -> dict[str, LinkHead]:
     """Fit one head for each kind of link; a kind with too few pairs has none.
 
-    Parameters
-    ----------
-    matrices
-        Fitted without the steps of the samples, all orders below each other; None: samples have vectors.
-    parts
-        What the score may look at; the rest gets 0.
+    The matrices, all orders below each other, were fitted without the steps of the samples; None: samples
+    have vectors. What is not in `parts` gets 0.
     """
     if not samples:
         return {}

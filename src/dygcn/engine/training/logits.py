@@ -27,16 +27,7 @@ def _spread(columns: Float64) -> tuple[Float64, Float64]:
 
 
 def logistic(columns: Float64, truth: Float64) -> Float64:
-    """Return bias and coefficients of a ridge logistic regression.
-
-    Examples
-    --------
-    >>> x = np.linspace(-2, 2, 400)[:, None]
-    >>> odds = 1.5 * x[:, 0] - 0.5
-    >>> truth = (np.random.default_rng(0).random(400) < 1 / (1 + np.exp(-odds))).astype(float)
-    >>> bool(np.abs(logistic(x, truth) - [-0.5, 1.5]).max() < 0.25)
-    True
-    """
+    """Return bias and coefficients of a ridge logistic regression."""
     centre, scale = _spread(columns)
     inputs = np.concatenate((np.ones((len(columns), 1)), (columns - centre) / scale), axis=1)
     penalty = np.diag(np.append(1e-9, np.full(len(scale), PENALTY)))
@@ -54,26 +45,12 @@ def logistic(columns: Float64, truth: Float64) -> Float64:
 
 
 def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None) -> Float64:
-    """Return coefficients with which the first entry of each list is likeliest, by the softmax of the list.
+    """Return coefficients that make the first entry of each list likeliest, by the softmax of the list.
 
-    Parameters
-    ----------
-    columns
-        (lists, entries, n); the first entry of each list is the right one.
-    log_weight
-        (lists, entries) for how many an entry stands, in logarithms: one that was drawn from many stands for
-        all of them; minus infinity for an entry that does not count.
-    begin
-        Coefficients that are near, which saves rounds; by default those of a quarter of many lists.
-
-    Examples
-    --------
-    >>> random = np.random.default_rng(0)
-    >>> columns = random.standard_normal((200, 5, 2))
-    >>> columns[:, 0, 1] += 2.0
-    >>> first, second = softmax(columns, np.zeros((200, 5))).tolist()
-    >>> second > 1 > abs(first)
-    True
+    Columns are (lists, entries, n). An entry that was drawn from many stands for all of them:
+    `log_weight` is the logarithm of their number, minus infinity for an entry that does not count.
+    `begin` are coefficients that are near, which saves rounds; by default those of a quarter of many
+    lists.
     """
     lists, _, n = columns.shape
     if begin is None and lists > _MANY:

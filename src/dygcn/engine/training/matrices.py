@@ -35,17 +35,9 @@ def link_loss(
     """Return the loss of m linked pairs and of every left end with every negative.
 
     ``-log s(T cos + b)`` for a linked pair and ``-log(1 - s(T cos + b))`` for another, with s the
-    sigmoid: the paper's loss on cosines instead of dot products, so that lengths cannot run away, with
-    a temperature and a bias that are learned beside the matrices and are no part of the score.
-
-    Parameters
-    ----------
-    left, right
-        (m, dim) vectors of the linked pairs.
-    negatives
-        (q, dim) vectors.
-    apart
-        (m, q) where a left end and a negative are neither linked nor the same.
+    sigmoid: the paper's loss on cosines instead of dot products, so that lengths cannot run away, with a
+    temperature and a bias that are learned beside the matrices and are no part of the score. `apart`, (m,
+    q), says where a left end and a negative are neither linked nor the same.
     """
     (u, u_length), (v, v_length), (n, n_length) = (_unit(z) for z in (left, right, negatives))
     near = np.einsum("ij,ij->i", u, v)
@@ -149,11 +141,7 @@ def starting_matrices(width: int, dim: int, orders: int, seed: int) -> tuple[Flo
 
 
 def fit_matrices(
-    samples: Sequence[StepSample],
-    start: Float32,
-    recipe: Recipe,
-    seed: int,
-    progress: Progress | None = None,
+    samples: Sequence[StepSample], start: Float32, recipe: Recipe, seed: int, progress: Progress | None = None
 ) -> Float32:
     """Return the trained matrices, all orders below each other: ((K + 1) * width, dim)."""
     samples = [sample for sample in samples if len(sample.pairs)]

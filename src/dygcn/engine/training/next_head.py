@@ -18,8 +18,7 @@ from dygcn.engine.events.batches import part_of
 from dygcn.engine.history import History
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import pair_products, read_units, read_vectors
-from dygcn.engine.models.links import count_products
-from dygcn.engine.models.next_head import NextHead, next_columns
+from dygcn.engine.models.links import NextHead, count_products, next_columns
 from dygcn.engine.training.logits import list_loss, softmax
 from dygcn.engine.training.samples import first_held_out
 
@@ -55,14 +54,8 @@ def draw_lists(
 ) -> NextLists:
     """Play events with times through an empty history, and draw a list for some before they are counted.
 
-    Everybody that can be a candidate, the ends of all events, has a number in the history from the start.
-
-    Parameters
-    ----------
-    begin
-        The first event that may have a list.
-    count
-        How many lists, at most.
+    Every end of an event can be a candidate, and has a number in the history from the start. There are at
+    most `count` lists, of the event `begin` and later ones.
     """
     assert batch.t is not None
     asks, answers = history.numbered(batch)
@@ -146,15 +139,8 @@ BEGIN = 0.5  # of all events, after which lists are drawn
 class NextSample:
     """Lists of the later training events; and products of vectors, of those that steps set aside have.
 
-    Parameters
-    ----------
-    parts
-        The training steps. A model whose events have no times has no lists.
-
-    Attributes
-    ----------
-    history
-        Has all events: lists were drawn on the way. None: there are none.
+    A model whose events have no times has no lists. The history has all events, since lists were drawn on
+    the way; None: there are no lists.
     """
 
     def __init__(self, model: Model, parts: Sequence[EventBatch], recipe: Recipe) -> None:
@@ -234,13 +220,9 @@ def fit_next(
 ) -> NextHead | None:
     """Return the score; None: there are too few lists.
 
-    Parameters
-    ----------
-    products
-        (l, e, n) of the vectors of askers and candidates. They become columns if the last lists are likelier
-        with them, by weights that the lists before were asked for.
-    held
-        (l,) the lists that have products, the last ones: vectors had not seen their events.
+    Products, (l, e, n), of the vectors of askers and candidates become columns if the last lists are
+    likelier with them, by weights that the lists before were asked for. `held` are the lists that have
+    products, the last ones: vectors had not seen their events.
     """
     if len(lists.event) < FEWEST:
         return None

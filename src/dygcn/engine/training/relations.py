@@ -37,20 +37,7 @@ MARGIN = 0.002  # of AUC, by which another weight must be better than the one so
 def find_relation_weights(
     batch: EventBatch, asked: object, choices: Choices, progress: Progress | None = None
 ) -> dict[str, float]:
-    """Return the weight of each relation of the events.
-
-    Parameters
-    ----------
-    asked
-        Name -> weight; ``"equal"`` or None: 1; ``"choose"``.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> batch = read_events([(1, 2, "view"), (1, 3, "buy")], columns=("src", "dst", "relation"))
-    >>> find_relation_weights(batch, {"view": 1, "buy": 4, "return": 0}, None)
-    {'buy': 4.0, 'return': 0.0, 'view': 1.0}
-    """
+    """Return the weight of each relation: as given by name, 1 for "equal" and None, or "choose"."""
     assert batch.relation is not None
     names = batch.relation.names
     if isinstance(asked, Mapping):

@@ -114,11 +114,8 @@ def sum_rows(start: Int64, values: Float32, total: Float64) -> None:
 def count_walks(window: int, start: Int64, columns: Int32) -> tuple[int, int, int]:
     """Count what walks reach, without a value.
 
-    Returns
-    -------
-    tuple
-        Pairs of nodes that a walk of 1 to `window` steps joins; pairs that one of `window` steps joins; and
-        multiplications that walks of one more step take.
+    Return pairs of nodes that a walk of 1 to `window` steps joins; pairs that one of `window` steps
+    joins; and multiplications that walks of one more step take.
     """
     rows = len(start) - 1
     mark = np.full((2, rows), -1, np.int64)
@@ -171,15 +168,9 @@ def log_walks(
 ) -> None:
     """Write rows of the logarithms of walks: ``log(max(scale * sum of P^r / d_column, 1))``, without zeros.
 
-    Parameters
-    ----------
-    low, high
-        The first row, and the one after the last.
-    share
-        (3, n) scratch, all zero before the first row: what walks of this step and of the next one reach
-        with which chance, and the sum over steps.
-    queue
-        (3, n) scratch: the columns of them that are not zero.
+    `share`, (3, n), is all zero before the first row: the chances with which walks of this step and of
+    the next one reach each node, and their sum over steps; `queue`, (3, n): the columns of them that are
+    not zero.
     """
     with cython.nogil:
         to = log_start[low]

@@ -48,14 +48,9 @@ def leading_block(
 ) -> Float32:
     """Return M Q: the matrix times orthonormal columns that nearly span its leading singular vectors.
 
-    Parameters
-    ----------
-    multiply
-        Puts M times a block in the place of the block.
-    products
-        How often it does. Two in a row need no orthonormal columns in between: float32 keeps what they do.
-    begin
-        What is near to begin with; rows of zeros, and by default all, are drawn. It may be used as it is.
+    `multiply` replaces a block by M times it, `products` times. Two in a row need no orthonormal columns
+    in between: float32 keeps what they do. `begin` is near to begin with; rows of zeros, and by default
+    all, are drawn. It may be used as it is.
     """
     random = np.random.default_rng([seed, 8])
     if begin is None:
@@ -171,13 +166,7 @@ class Sparse:
     values: Float32
 
     def multiply(self, block: Float32, scratch: Float32) -> None:
-        """Put the product with a block in the place of the block, some columns at a time.
-
-        Parameters
-        ----------
-        scratch
-            For n rows of `COLUMNS`.
-        """
+        """Replace a block by the product with it; `scratch` has places for `COLUMNS` columns."""
         rows, width = block.shape
         for begin in range(0, width, COLUMNS):
             count = min(COLUMNS, width - begin)
@@ -201,42 +190,17 @@ def walk_base(
     begin: Int8 | None = None,
     progress: Progress | None = None,
 ) -> WalkBase:
-    """Factorise the walks of an undirected graph.
+    """Factorise the walks of an undirected graph: every edge once, no loops; of a directed one, of A + A^T.
 
-    Parameters
-    ----------
-    first, second, weight
-        Every edge once, no loops. Of a directed graph, the edges of A + A^T.
-    rank
-        Columns of the rows; the last ones are zero on a graph of fewer nodes.
-    keys
-        What orders nodes of one degree; by default their numbers. With keys that do not depend on the
-        numbering, the rows do not either.
-    budget
-        Bytes of working memory. Where a graph needs more, only its nodes of the highest degrees and the edges
-        between them are factorised; the other nodes have no row.
-    window
-        Steps of walks, whatever they take; by default the most of 3, 2 and 1 that fits `budget`,
-        `MULTIPLICATIONS` and `LARGEST_PRODUCT`.
-    products, begin
-        How precise the singular vectors are, and (n, rank) rows that are near; see `leading_block`.
-    progress
-        Called as ``progress(done, total, what)``.
+    Nodes of one degree are in the order of their `keys`, by default their numbers: with keys that do not
+    depend on the numbering, the rows do not either. Where a graph needs more than `budget` bytes of
+    working memory, only its nodes of the highest degrees and the edges between them are factorised; the
+    other nodes have no row. Walks have `window` steps, whatever they take; by default the most of 3, 2
+    and 1 that fits `budget`, `MULTIPLICATIONS` and `LARGEST_PRODUCT`. For `products` and `begin`, (n,
+    rank) rows that are near, see `leading_block`. Columns beyond the number of nodes are zero.
 
-    Returns
-    -------
-    WalkBase
-        A node has no row if it has no edge, or if walks join it with nobody more often than chance does: on a
-        complete bipartite graph, walks of one and two steps cancel.
-
-    Examples
-    --------
-    >>> first, second = np.array([0, 1, 0, 3, 4, 3], np.int32), np.array([1, 2, 2, 4, 5, 5], np.int32)
-    >>> base = walk_base(first, second, np.ones(6), nodes=7, rank=4, seed=0)
-    >>> base.has.tolist(), base.window
-    ([True, True, True, True, True, True, False], 3)
-    >>> (base.rows @ base.rows.T).round(2)[0]
-    array([1., 1., 1., 0., 0., 0., 0.], dtype=float32)
+    A node has no row if it has no edge, or if walks join it with no node more often than chance does: on
+    a complete bipartite graph, walks of one and two steps cancel.
     """
     _check(first, second, weight, nodes, rank, window)
     with one_blas_thread():
@@ -336,13 +300,7 @@ def _core_size(first: Int32, second: Int32, place: Int32, active: int, rank: int
 
 
 def _bytes_needed(core: int, arcs: int, nodes: int, rank: int, joined: int = 0) -> int:
-    """Return the most bytes that are in use at a time.
-
-    Parameters
-    ----------
-    joined
-        Pairs that walks join, where they have more than one step.
-    """
+    """Return the most bytes in use at a time; `joined`: pairs that walks of more than one step join."""
     around = _NODE * nodes
     sorting = (2 * _ARC) * arcs + 16 * core
     walking = _ARC * (arcs + joined) + _ROW_OF_WALKS * core
