@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 
 import dygcn
 from dygcn.client import AsyncClient, Client, sending
+from dygcn.client.retry import Retry
 from dygcn.client.sending import Sender
-from dygcn.client.trying import Trying
 from dygcn.errors import OptionError, SequenceGap, ServiceError, UnknownOutcome, Unreachable
 from dygcn_lab.testbed.seeding import seeded
 from tests.client.flaky import FATES, FlakyNetwork, flaky
@@ -35,8 +35,8 @@ COLUMNS = ("src", "dst", "op")
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch):
-    monkeypatch.setattr("dygcn.client.trying._FIRST_PAUSE", 1e-3)
-    monkeypatch.setattr("dygcn.client.trying._LONGEST_PAUSE", 1e-3)
+    monkeypatch.setattr("dygcn.client.retry._FIRST_PAUSE", 1e-3)
+    monkeypatch.setattr("dygcn.client.retry._LONGEST_PAUSE", 1e-3)
     monkeypatch.setattr("dygcn.client.sending.PART", 3)
 
 
@@ -147,13 +147,13 @@ WANTED = [[(1, 7, 1), (7, 8, 1)], [(1, 7, -1)]]
 
 
 def test_a_retry_with_a_new_number_would_be_noticed(fresh):
-    right = Trying.ask
+    right = Retry.request
 
     def wrong(self, request, **options):
         """Ask where the service is after a break, and send what may have arrived under the next number."""
         while True:
             try:
-                return (yield from right(self, request, **{**options, "harmless": False}))
+                return (yield from right(self, request, **{**options, "idempotent": False}))
             except UnknownOutcome:
                 number = yield from Sender(self, "shop").position()
                 query = dict(request.query) | {"sequence": str(number)}
@@ -161,16 +161,16 @@ def test_a_retry_with_a_new_number_would_be_noticed(fresh):
 
     ahead = ["arrives", "answer lost"]
     run_named(fresh(), WANTED, ahead)
-    with seeded(Trying, "ask", wrong), pytest.raises(OptionError, match="another sender"):
+    with seeded(Retry, "request", wrong), pytest.raises(OptionError, match="another sender"):
         run_named(fresh(), WANTED, ahead)
 
 
 def test_a_retry_without_a_name_would_be_noticed(fresh):
-    right = Trying.ask
+    right = Retry.request
     ahead = ["answer lost"]
     run_nameless(fresh(), WANTED, ahead)
     with (
-        seeded(Trying, "ask", lambda self, request, **_: right(self, request)),
+        seeded(Retry, "request", lambda self, request, **_: right(self, request)),
         pytest.raises(AssertionError),
     ):
         run_nameless(fresh(), WANTED, ahead)

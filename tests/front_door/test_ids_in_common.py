@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import dygcn
-from dygcn.client.questions import Questions
+from dygcn.client.operations import Operations
 from dygcn.engine.events import column_names, read_events
 from dygcn.errors import EventError
 from tests.cli.test_commands import run
@@ -67,7 +67,7 @@ def test_every_way_of_changing_and_asking(live, tmp_path):
 
 def test_a_client_refuses_before_it_sends():
     sent = []
-    asking = Questions.__new__(Questions)
+    asking = Operations.__new__(Operations)
     asking._sender = type("Sender", (), {"send": lambda self, batch: sent.append(batch) or iter(())})()
     with pytest.raises(EventError, match=REASON):
         list(asking.send(ORDERS, **NAMED))

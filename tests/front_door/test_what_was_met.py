@@ -24,7 +24,7 @@ from click.testing import CliRunner
 import dygcn
 from dygcn import _progress, cluster
 from dygcn.cli import main
-from dygcn.client.questions import Questions
+from dygcn.client.operations import Operations
 from dygcn.engine.records import DEFAULT_K
 from dygcn.schema import requests
 from dygcn.serving import service
@@ -322,7 +322,7 @@ def test_self_loops_alone_are_refused(events):
 
 def test_k_has_one_default_everywhere(live):
     questions = "nearest", "nearest_to", "nearest_of", "recommend", "explain", "what_if"
-    asked = [inspect.signature(getattr(Questions, name)).parameters["k"].default for name in questions]
+    asked = [inspect.signature(getattr(Operations, name)).parameters["k"].default for name in questions]
     asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[::3]]
     for wanted in (requests.NearestRequest, requests.RecommendRequest, requests.WhatIfRequest):
         asked += [field.default for field in msgspec.structs.fields(wanted) if field.name == "k"]

@@ -11,10 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client.decoding import read
-from dygcn.client.questions import vectors_of
-from dygcn.client.steps import Reply
-from dygcn.client.trying import read_problem
+from dygcn.client.decoding import read, vectors_of
+from dygcn.client.retry import Reply, read_problem
 from dygcn.cluster.wire import unpack
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.wire import decode_events

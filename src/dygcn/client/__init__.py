@@ -1,12 +1,12 @@
 """A client of the service: `Client` for programs that wait, `AsyncClient` for asyncio.
 
-What is asked, how often, and what an answer means is decided once, without any network (`questions`,
-`sending`, `letters`, `trying`); the two clients only carry requests there and answers back.
+Which requests an operation takes, what is repeated, and what an answer means is decided once, without any
+network (`operations`, `sending`, `dead_letters`, `retry`); the two clients only exchange requests for
+replies.
 """
 
 from __future__ import annotations
 
-from dygcn.client.asynchronous import AsyncClient
-from dygcn.client.blocking import Client
+from dygcn.client.clients import AsyncClient, Client
 
 __all__ = ["AsyncClient", "Client"]

@@ -7,27 +7,18 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
+from dygcn.client.retry import Reply
 from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.records import Float64
 from dygcn.errors import ServiceError
+from dygcn.schema import answers
 from dygcn.schema.answers import Id
 
 
 def read(body: bytes, shape: type[Any]) -> Any:
-    """Read an answer; lists of numbers become arrays where the shape has them.
-
-    Raises
-    ------
-    ServiceError
-        If the body is anything else.
-
-    Examples
-    --------
-    >>> from dygcn.schema import answers
-    >>> read(b'{"sequence":3,"id":"ann","vector":[0.5,0.25]}', answers.OneVector).vector
-    array([0.5 , 0.25], dtype=float32)
-    """
+    """Return an answer, with arrays where its shape has them; raise `ServiceError` for any other body."""
     try:
         return msgspec.json.decode(body, type=shape, dec_hook=_array)
     except NOT_READ as error:
@@ -65,3 +56,21 @@ def _array(kind: Any, values: Any) -> Any:
     if found.ndim != 1:
         raise ValueError("a vector is a list of numbers")
     return found
+
+
+def vectors_of(reply: Reply, asked: list[Any]) -> answers.ManyVectors:
+    """Return vectors that came as Arrow; raise `ServiceError` for others, or any other body."""
+    try:
+        with pa.ipc.open_stream(reply.body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what its buffers say of each other may be wrong
+        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        sequence, moment = int(about["sequence"]), (about.get("digest"), about.get("logged"))
+        ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
+        vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
+        known = set(ids)
+    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
+        raise unreadable(error) from None
+    check_among(known, asked)
+    missing = [one for one in asked if one not in known]
+    return answers.ManyVectors(sequence, ids, vectors, missing, *moment)

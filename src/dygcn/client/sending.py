@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.client.decoding import read
-from dygcn.client.steps import Operation, Request
-from dygcn.client.trying import Trying
+from dygcn.client.retry import Operation, Request, Retry
 from dygcn.engine.events import python_ids, rows_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import OptionError, SequenceGap, ServiceError
@@ -27,7 +26,7 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """Events that may have arrived in part: the number of the first, and what they were."""
+    """Events that may have arrived in part: the number of the first, and a checksum of all."""
 
     first: int
     fingerprint: bytes
@@ -41,12 +40,12 @@ class Sender:
     twice.
     """
 
-    def __init__(self, trying: Trying, name: str | None = None) -> None:
+    def __init__(self, retry: Retry, name: str | None = None) -> None:
         if name is not None and not (0 < len(name) <= _LONGEST_NAME and name.isprintable()):
             raise OptionError(
                 f"name is {name[:40]!r}; allowed are up to {_LONGEST_NAME} printable characters"
             )
-        self.name, self._trying = name, trying
+        self.name, self._retry = name, retry
         self._next: int | None = None  # None: the service is to be asked
         self._unfinished: _Unfinished | None = None
 
@@ -63,7 +62,7 @@ class Sender:
                 self._next = yield from self.position()
             first = self._next
             sent = yield from self._send_parts(batch, first, known=same)
-        except BaseException:  # also where nobody waits for the answer any longer
+        except BaseException:  # also where no caller waits for the answer any longer
             if self._next is not None:
                 self._unfinished = _Unfinished(self._next, fingerprint(batch))
             raise
@@ -75,7 +74,7 @@ class Sender:
         if self.name is None:
             raise OptionError("events are counted under a name: give the client one (name=...)")
         try:
-            yield from self._trying.ask(self._request(_PROBE, "application/json", _NEVER))
+            yield from self._retry.request(self._request(_PROBE, "application/json", _NEVER))
         except ServiceError as refused:
             if refused.type in ("sequence-gap", "forgotten-client") and refused.expected is not None:
                 return refused.expected
@@ -99,16 +98,12 @@ class Sender:
     ) -> Operation[answers.Accepted]:
         """Send one request.
 
-        Parameters
-        ----------
-        known
-            Whether the service may have the events from an earlier call.
-        resumes
-            Whether it is told that the client knows that it was forgotten.
+        The service may have `known` events from an earlier call. A request that `resumes` says that the
+        client knows that the service has forgotten it.
         """
         request = self._request(as_arrow(part), ARROW, first, resumes=resumes)
         try:
-            reply = yield from self._trying.ask(request, harmless=first is not None)
+            reply = yield from self._retry.request(request, idempotent=first is not None)
         except ServiceError as refused:
             if first is None or refused.expected is None:
                 raise
@@ -124,15 +119,15 @@ class Sender:
 
     def _check_alone(self, found: answers.Accepted, events: int, *, known: bool) -> None:
         """Notice whether another sender used the same numbers: then events of this one were dropped."""
-        whole = found.status == "applied" and found.applied + found.dead == events
-        if not whole and not (known and found.status == "repeated"):
+        complete = found.status == "applied" and found.applied + found.dead == events
+        if not complete and not (known and found.status == "repeated"):
             raise OptionError(
                 f"name is {self.name!r}, which another sender uses, too: the service had other events of the "
                 "same numbers, and took these for repeats; give every sender a name of its own"
             )
 
     def _all_arrived(self) -> Operation[answers.Accepted]:
-        reply = yield from self._trying.ask(Request("GET", "/v1/status"))
+        reply = yield from self._retry.request(Request("GET", "/v1/status"))
         found: answers.ServiceStatus = read(reply.body, answers.ServiceStatus)
         return answers.Accepted(found.sequence, "repeated", 0, 0)
 
@@ -143,7 +138,7 @@ class Sender:
 
 
 def _parts(batch: EventBatch) -> Iterator[tuple[int, EventBatch]]:
-    """Yield the events in parts that a service takes, each with its first row; one part at least."""
+    """Yield the first row and the events of each part that a service takes, one at least."""
     if len(batch) <= PART:
         yield 0, batch
         return
@@ -172,19 +167,4 @@ def _ids(column: IdColumn) -> pa.Array:
 
 def fingerprint(batch: EventBatch) -> bytes:
     """Return a checksum of events, equal for equal ones only."""
-    total = hashlib.blake2b(digest_size=16)
-    columns = (
-        batch.src.values,
-        batch.src.data,
-        batch.dst.values,
-        batch.dst.data,
-        batch.op,
-        batch.weight,
-        batch.t,
-    )
-    for column in columns:
-        data = b"" if column is None else np.ascontiguousarray(column).tobytes()
-        total.update(f"{None if column is None else column.dtype.str}{len(data)};".encode() + data)
-    if batch.relation is not None:
-        total.update(repr((batch.relation.names, batch.relation.codes.tobytes())).encode())
-    return total.digest()
+    return hashlib.blake2b(as_arrow(batch), digest_size=16).digest()

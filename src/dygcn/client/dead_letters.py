@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from dygcn.client.decoding import read
-from dygcn.client.steps import Operation, Request
-from dygcn.client.trying import Trying
+from dygcn.client.retry import Operation, Request, Retry
 from dygcn.errors import OptionError
 from dygcn.schema import answers
 
@@ -19,11 +18,11 @@ _IN_ADDRESS = 100  # numbers of a request that discards
 JSON = {"Content-Type": "application/json"}
 
 
-class LetterBox:
-    """What can be done with dead letters; every request of it may be repeated."""
+class DeadLetterOperations:
+    """The operations on dead letters; all their requests are idempotent."""
 
-    def __init__(self, trying: Trying) -> None:
-        self._trying = trying
+    def __init__(self, retry: Retry) -> None:
+        self._retry = retry
 
     def dead_letters(
         self,
@@ -49,7 +48,7 @@ class LetterBox:
             want = _PAGE if limit is None else min(limit - len(found), _PAGE)
             asked = {"stream": stream, "reason": reason, "before": before, "limit": want}
             query = tuple((name, str(value)) for name, value in asked.items() if value is not None)
-            reply = yield from self._trying.ask(Request("GET", _LETTERS, query))
+            reply = yield from self._retry.request(Request("GET", _LETTERS, query))
             page: answers.DeadLetters = read(reply.body, answers.DeadLetters)
             found += page.letters
             if len(page.letters) < want or len(found) == limit:
@@ -86,7 +85,7 @@ class LetterBox:
                 "mended": [{"number": one, "event": events[one]} for one in some if one in events],
             }
             request = Request("POST", f"{_LETTERS}/replay", (), msgspec.json.encode(body), JSON)
-            reply = yield from self._trying.ask(request)
+            reply = yield from self._retry.request(request)
             part: answers.ReplayResult = read(reply.body, answers.ReplayResult)
             sequence, applied, dead = part.sequence, applied + part.applied, dead + part.dead
             missing += part.missing
@@ -101,7 +100,7 @@ class LetterBox:
         missing: list[int] = []
         for begin in range(0, len(wanted), _IN_ADDRESS):
             query = tuple(("number", str(one)) for one in wanted[begin : begin + _IN_ADDRESS])
-            reply = yield from self._trying.ask(Request("DELETE", _LETTERS, query))
+            reply = yield from self._retry.request(Request("DELETE", _LETTERS, query))
             part: answers.DiscardResult = read(reply.body, answers.DiscardResult)
             sequence, discarded = part.sequence, discarded + part.discarded
             missing += part.missing

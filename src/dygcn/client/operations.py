@@ -1,4 +1,4 @@
-"""Everything that a client can ask, as operations: which request, and what the answer becomes."""
+"""The operations of a client: the request of each, and how its answer is read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from urllib.parse import quote
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from dygcn.client.decoding import check_about, check_among, read, unreadable
-from dygcn.client.letters import JSON, LetterBox
+from dygcn.client.dead_letters import JSON, DeadLetterOperations
+from dygcn.client.decoding import check_about, check_among, read, unreadable, vectors_of
+from dygcn.client.retry import Operation, Pause, Reply, Request, Retry, error_of, read_problem
 from dygcn.client.sending import ARROW, Sender
-from dygcn.client.steps import Operation, Pause, Reply, Request
-from dygcn.client.trying import Trying, error_of, read_problem
 from dygcn.engine.events import ColumnOptions, as_dicts, read_graph, read_update
 from dygcn.engine.records import DEFAULT_K, EventBatch
 from dygcn.errors import OptionError
@@ -25,12 +23,12 @@ T = TypeVar("T")
 _BETWEEN_LOOKS = 0.1  # seconds
 
 
-class Questions(LetterBox):
+class Operations(DeadLetterOperations):
     """The operations of a client. Reads may be repeated; events are sent by a `Sender`."""
 
-    def __init__(self, trying: Trying, name: str | None = None) -> None:
-        super().__init__(trying)
-        self._sender = Sender(trying, name)
+    def __init__(self, retry: Retry, name: str | None = None) -> None:
+        super().__init__(retry)
+        self._sender = Sender(retry, name)
 
     # ---- vectors and neighbours ----------------------------------------------------------------------
 
@@ -62,7 +60,7 @@ class Questions(LetterBox):
         asked = [plain(one) for one in ids]
         headers = JSON | {"Accept": ARROW}
         request = Request("POST", "/v1/vectors", _query(as_of=as_of), encode({"ids": asked}), headers)
-        reply = yield from self._trying.ask(request)
+        reply = yield from self._retry.request(request)
         return vectors_of(reply, asked)
 
     def nearest(
@@ -246,7 +244,7 @@ class Questions(LetterBox):
             Seconds that the service waits for changes, if there are none.
         """
         request = Request("GET", "/v1/changes", _query(since=since, limit=limit, wait=wait))
-        reply = yield from self._trying.ask(request, wait=wait)
+        reply = yield from self._retry.request(request, wait=wait)
         found: answers.Changes = read(reply.body, answers.Changes)
         return found
 
@@ -256,7 +254,7 @@ class Questions(LetterBox):
         The service answers when no file names the id, and drops old events of it from then on. It takes a
         token with the scope ``admin``.
         """
-        return self._ask(Request("DELETE", f"/v1/nodes/{in_path(id)}"), answers.NodeForgotten, None)
+        return self._read(Request("DELETE", f"/v1/nodes/{in_path(id)}"), answers.NodeForgotten, None)
 
     # ---- about ---------------------------------------------------------------------------------------
 
@@ -266,13 +264,13 @@ class Questions(LetterBox):
 
     def ready(self, wait: float = 0.0) -> Operation[bool]:
         """Return whether requests should come, after at most `wait` seconds."""
-        clock = self._trying.clock
+        clock = self._retry.clock
         until = clock() + wait
         while True:
-            heard = yield Request("GET", "/readyz", seconds=self._trying.timeout)
-            if isinstance(heard, Reply) and heard.status not in (200, 503):
-                raise error_of(heard, read_problem(heard))
-            if isinstance(heard, Reply) and heard.status == 200:
+            received = yield Request("GET", "/readyz", seconds=self._retry.timeout)
+            if isinstance(received, Reply) and received.status not in (200, 503):
+                raise error_of(received, read_problem(received))
+            if isinstance(received, Reply) and received.status == 200:
                 return True
             if clock() + _BETWEEN_LOOKS >= until:
                 return False
@@ -283,15 +281,15 @@ class Questions(LetterBox):
     def _get(
         self, path: str, shape: Callable[..., T], about: Id | None = None, /, **query: object
     ) -> Operation[T]:
-        return self._ask(Request("GET", path, _query(**query)), shape, about)
+        return self._read(Request("GET", path, _query(**query)), shape, about)
 
     def _post(
         self, path: str, shape: Callable[..., T], about: Id | None = None, /, **body: object
     ) -> Operation[T]:
-        return self._ask(Request("POST", path, (), encode(body), JSON), shape, about)
+        return self._read(Request("POST", path, (), encode(body), JSON), shape, about)
 
-    def _ask(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
-        reply = yield from self._trying.ask(request)
+    def _read(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
+        reply = yield from self._retry.request(request)
         found: Any = read(reply.body, shape)  # type: ignore[arg-type]
         if about is not None:
             check_about(found.id, plain(about))
@@ -314,26 +312,14 @@ def _query(**values: object) -> tuple[tuple[str, str], ...]:
 
 
 def plain(id: object) -> Any:
-    """Return an id as Python's own number or text; (kind, id) as ``kind:id``.
-
-    Examples
-    --------
-    >>> plain(("item", np.int64(50)))
-    'item:50'
-    """
+    """Return an id as a plain number or text; (kind, id) as ``kind:id``."""
     if isinstance(id, tuple) and len(id) == 2 and isinstance(id[0], str):
         return f"{id[0]}:{plain(id[1])}"
     return id.item() if isinstance(id, np.generic) else id
 
 
 def ends_plain(rows: object) -> object:
-    """Return rows of a list with (kind, id) as text, and any other events as they are.
-
-    Examples
-    --------
-    >>> ends_plain([(("user", 1), ("item", 1), 0.5)])
-    [('user:1', 'item:1', 0.5)]
-    """
+    """Return rows of a list with each (kind, id) as text, and any other events as they are."""
     if not isinstance(rows, list):
         return rows
     return [_ends_of(row) for row in rows]
@@ -346,13 +332,7 @@ def _ends_of(row: Any) -> Any:
 
 
 def in_path(id: object) -> str:
-    """Return an id as part of an address; dots are escaped, as ``..`` would be the folder above.
-
-    Examples
-    --------
-    >>> in_path("a/b"), in_path(".."), in_path(-7)
-    ('a%2Fb', '%2E%2E', '-7')
-    """
+    """Return an id as part of an address; dots are escaped, as ``..`` would be the folder above."""
     return quote(str(plain(id)), safe="").replace(".", "%2E")
 
 
@@ -365,27 +345,3 @@ def _as_list(value: object) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is neither an id, nor a number, nor a list of them")
-
-
-def vectors_of(reply: Reply, asked: list[Any]) -> answers.ManyVectors:
-    """Read vectors that came as Arrow.
-
-    Raises
-    ------
-    ServiceError
-        If the body is anything else, or has vectors of nodes that were not asked for.
-    """
-    try:
-        with pa.ipc.open_stream(reply.body) as reader:
-            table = reader.read_all()
-        table.validate(full=True)  # what its buffers say of each other may be wrong
-        said = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        sequence, moment = int(said["sequence"]), (said.get("digest"), said.get("logged"))
-        ids, column = table["id"].to_pylist(), table["vector"].combine_chunks()
-        vectors = np.asarray(column.flatten(), np.float32).reshape(len(ids), column.type.list_size)
-        known = set(ids)
-    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
-        raise unreadable(error) from None
-    check_among(known, asked)
-    missing = [one for one in asked if one not in known]
-    return answers.ManyVectors(sequence, ids, vectors, missing, *moment)
