@@ -67,30 +67,14 @@ __all__ = [
 ]
 
 _MODULES = ("datasets", "errors", "sklearn", "testing")
-_HOMES = {
-    "Change": "dygcn.live",
-    "DurableEmbedding": "dygcn.live",
-    "DygcnError": "dygcn.errors",
+_ERRORS = ("DygcnError", "EventError", "FolderError", "StaleChange", "UnknownNode")
+_HOMES = dict.fromkeys((name for name in __all__ if name != "errors"), "dygcn.live")
+_HOMES |= dict.fromkeys(_ERRORS, "dygcn.errors")
+_HOMES |= {
     "Embedding": "dygcn.engine.features",
-    "EmbeddingView": "dygcn.live",
-    "Evaluation": "dygcn.live",
-    "EventError": "dygcn.errors",
-    "Explanation": "dygcn.live",
-    "FolderError": "dygcn.errors",
-    "LiveEmbedding": "dygcn.live",
     "Model": "dygcn.engine.models",
-    "PastEmbedding": "dygcn.live",
-    "Refit": "dygcn.live",
     "RollingRecipe": "dygcn.paper",
-    "StaleChange": "dygcn.errors",
-    "UnknownNode": "dygcn.errors",
-    "evaluate": "dygcn.live",
-    "fit": "dygcn.live",
-    "load": "dygcn.live",
-    "open": "dygcn.live",
-    "restore": "dygcn.live",
     "set_threads": "dygcn.engine.propagation",
-    "start": "dygcn.live",
 }
 
 

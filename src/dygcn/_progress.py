@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dygcn._late import late
 from dygcn.errors import OptionError
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 else:  # most calls are over before anything is shown
     logging, bars, console = late("logging"), late("rich.progress"), late("rich.console")
 
-Notify: TypeAlias = Callable[[int, int, str], None]
-"""Called as (done, total, what)."""
-Asked: TypeAlias = Notify | Literal["auto"] | bool | None
-"""What a user may ask for: the best there is, nothing (False, None), or a function that is called."""
-Plan: TypeAlias = Sequence[tuple[str, float]]
-"""The phases of a call in their order, each with the share of the time that it is expected to take."""
+Notify: TypeAlias = Callable[[int, int, str], None]  # called as (done, total, what)
+Asked: TypeAlias = Notify | Literal["auto"] | bool | None  # the best there is, nothing, or what is called
+Plan: TypeAlias = Sequence[tuple[str, float]]  # phases in order, each with its expected share of the time
 
 LOGGER = "dygcn"
 QUIET = 2.0  # seconds before anything is shown
@@ -62,14 +59,6 @@ class Phases:
         return began
 
 
-class _Display(Protocol):
-    def open(self) -> None: ...
-
-    def draw(self, phases: Phases, began: bool) -> None: ...
-
-    def close(self, whole: bool = True) -> None: ...
-
-
 class _Terminal:
     """A bar of rich on standard error, gone when the call is over; a timer begins it, within a phase, too."""
 
@@ -80,8 +69,6 @@ class _Terminal:
         self._last = "", 0.0
         self._timer = threading.Timer(QUIET, self._begin)
         self._timer.daemon = True
-
-    def open(self) -> None:
         self._timer.start()
 
     def draw(self, phases: Phases, began: bool) -> None:
@@ -118,61 +105,63 @@ class _Terminal:
             self._bar.update(self._task, completed=fraction, description=what)
 
 
-class _Notebook:
-    """A bar of HTML in the output of a cell, gone when the call is over."""
+class _Lines:
+    """Shows where a call is when a phase begins, and every few seconds; nothing in the first two."""
 
-    def __init__(self) -> None:
-        self._display, self._begun, self._last = late("IPython.display"), time.monotonic(), -math.inf
-        self._handle: Any = None
-
-    def open(self) -> None:
-        """Wait: a cell is written to by its own thread alone."""
-
-    def draw(self, phases: Phases, began: bool) -> None:
-        now = time.monotonic()
-        if now - self._begun < QUIET or (now - self._last < 0.2 and not began):
-            return
-        self._last = now
-        shown = self._display.HTML(
-            f"<progress value='{phases.fraction:.4f}' max='1'></progress> "
-            f"{phases.what}, {phases.fraction:.0%}, {now - self._begun:.0f} s"
-        )
-        if self._handle is None:
-            self._handle = self._display.display(shown, display_id=True)
-        else:
-            self._handle.update(shown)
-
-    def close(self, whole: bool = True) -> None:
-        if self._handle is not None:
-            self._handle.update(self._display.HTML(""))
-
-
-class _Log:
-    """One line where a phase begins, and one every ten seconds."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write, self._begun, self._last = write, time.monotonic(), -math.inf
-
-    def open(self) -> None:
-        """Wait for something to say."""
+    def __init__(
+        self, show: Callable[[Phases, float], None], end: Callable[[bool, float], None], apart: float
+    ) -> None:
+        self._show, self._end, self._apart = show, end, apart
+        self._begun, self._last = time.monotonic(), -math.inf
 
     def draw(self, phases: Phases, began: bool) -> None:
         now = time.monotonic()
-        if now - self._begun < QUIET or (now - self._last < APART and not began):
+        if now - self._begun < QUIET or (now - self._last < self._apart and not began):
             return
         self._last = now
-        self._write(f"{phases.what}: {phases.fraction:.0%}, {now - self._begun:.0f} s")
+        self._show(phases, now - self._begun)
 
     def close(self, whole: bool = True) -> None:
         if self._last >= self._begun:
-            self._write(f"{'done in' if whole else 'ended after'} {time.monotonic() - self._begun:.0f} s")
+            self._end(whole, time.monotonic() - self._begun)
+
+
+def _log_lines(write: Callable[[str], None]) -> _Lines:
+    return _Lines(
+        lambda phases, seconds: write(f"{phases.what}: {phases.fraction:.0%}, {seconds:.0f} s"),
+        lambda whole, seconds: write(f"{'done in' if whole else 'ended after'} {seconds:.0f} s"),
+        APART,
+    )
+
+
+def _notebook() -> _Lines:
+    """Return a bar of HTML in the output of a cell, gone when the call is over; its own thread draws it."""
+    ipython = late("IPython.display")
+    handles: list[Any] = []
+
+    def show(phases: Phases, seconds: float) -> None:
+        shown = ipython.HTML(
+            f"<progress value='{phases.fraction:.4f}' max='1'></progress> "
+            f"{phases.what}, {phases.fraction:.0%}, {seconds:.0f} s"
+        )
+        if handles:
+            handles[0].update(shown)
+        else:
+            handles.append(ipython.display(shown, display_id=True))
+
+    return _Lines(show, lambda whole, seconds: handles[0].update(ipython.HTML("")), 0.2)
 
 
 @contextmanager
 def progress_of(
     asked: object, plan: Plan = (), write: Callable[[str], None] | None = None
 ) -> Iterator[Notify | None]:
-    """Show progress as it was asked for; yield what to call as (done, total, what), or None."""
+    """Show progress as it was asked for (`Asked`); yield what to call as (done, total, what), or None.
+
+    With "auto" nothing is shown in the first two seconds, nor inside another display. `plan`: the phases, so
+    that one bar runs once through all of them; empty: it runs through each. `write` takes lines; by default
+    the logger ``dygcn``.
+    """
     if asked is None or asked is False or callable(asked):
         yield asked or None
         return
@@ -187,7 +176,6 @@ def progress_of(
     phases, display, whole = Phases(plan), _display(write or _log), False
     try:
         _shown.now = True
-        display.open()
         yield lambda done, total, what: display.draw(phases, phases.move(done, total, what))
         whole = True
     finally:
@@ -195,10 +183,11 @@ def progress_of(
         display.close(whole)
 
 
-def _display(write: Callable[[str], None]) -> _Display:
-    if hasattr(_shell(), "kernel"):
-        return _Notebook()
-    return _Terminal() if is_terminal() else _Log(write)
+def _display(write: Callable[[str], None]) -> _Terminal | _Lines:
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
+        return _notebook()
+    return _Terminal() if is_terminal() else _log_lines(write)
 
 
 def is_terminal() -> bool:
@@ -208,9 +197,3 @@ def is_terminal() -> bool:
 
 def _log(line: str) -> None:
     logging.getLogger(LOGGER).info(line)
-
-
-def _shell() -> object:
-    """Return the shell of IPython, if this is one."""
-    module = sys.modules.get("IPython")
-    return None if module is None else module.get_ipython()

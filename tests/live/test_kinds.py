@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.engine.events import python_ids, read_events
-from dygcn.engine.events.kind_types import infer_kinds
-from dygcn.engine.events.kinds import Kinds, kinds_of
+from dygcn.engine.events.kinds import Kinds, infer_kinds, kinds_of
 from dygcn.engine.events.wire import decode_events
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
@@ -469,7 +468,7 @@ def test_long_messages_of_bad_ids_explain_a_thousand():
     ],
 )
 def test_a_seeded_bug_of_bad_rows_is_noticed(tmp_path, line, wrong):
-    assert_noticed(tmp_path, "dygcn.engine.events.kind_rows", line, wrong, hunt_long_messages)
+    assert_noticed(tmp_path, "dygcn.engine.events.row_errors", line, wrong, hunt_long_messages)
 
 
 @given(st.one_of(st.text(), st.integers(), st.tuples(st.text(), st.integers()), st.none(), st.booleans()))

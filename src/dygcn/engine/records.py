@@ -194,17 +194,6 @@ class Additions:
     factor: Int64  # (m,) its factor
     table: Stored  # (r, width) messages and changes of messages
 
-    def copied(self) -> Additions:
-        """Return a copy that shares no arrays."""
-        return Additions(
-            self.order,
-            self.receivers.copy(),
-            self.first.copy(),
-            self.row.copy(),
-            self.factor.copy(),
-            self.table.copy(),
-        )
-
 
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
 class Changed:

@@ -12,12 +12,11 @@ from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnOptions, cut_steps, duration, read_graph, sort_by_time
-from dygcn.engine.events.showing import shown
 from dygcn.engine.features import read_nodes
 from dygcn.engine.models import find_fitting
 from dygcn.engine.models.choices import Choices
 from dygcn.engine.training.relations import find_relation_weights
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, shown
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.other_names import names_options
 

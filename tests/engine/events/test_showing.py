@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn import errors
 from dygcn.engine.events import read_events
-from dygcn.engine.events.showing import shown
-from dygcn.errors import DygcnError, EventError
+from dygcn.errors import DygcnError, EventError, shown
 
 MOST = 500
 

@@ -12,14 +12,12 @@ import numpy as np
 from dygcn.engine.events.column_names import ColumnNames
 from dygcn.engine.events.columns import id_column, one_kind, untensored
 from dygcn.engine.events.kinds import KindId
-from dygcn.engine.events.showing import listed, shown
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, listed, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Columns = dict[str, Any]
-"""Columns of events by the name of the field."""
+Columns = dict[str, Any]  # of events, by field
 
 _RELABEL = (
     "networkx.relabel_nodes(G, str) makes text of nodes, networkx.convert_node_labels_to_integers(G) numbers"
@@ -27,32 +25,30 @@ _RELABEL = (
 
 
 Reader = Callable[[Any, ColumnNames, bool | None, Sequence[str] | None], Columns]
+"""Called as (graph, names, directed, kinds). `directed`: each edge of an undirected graph is read in both
+directions. `kinds`: the kinds of nodes; None: none were declared, and the graph may have some of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class GraphEdges:
     """A graph of another library that was recognised, and how its edges are read."""
 
     graph: Any
     reader: Reader
     rows: bool = False  # whether it is also an iterable of bare rows
 
-    def read(self, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-        """Return the edges as columns."""
-        return self.reader(self.graph, names, directed, kinds)
-
 
 def recognise(events: object) -> object:
-    """Return tensors as arrays, lazy frames as frames, graphs as `Edges`, and anything else as it is."""
+    """Return tensors as arrays, lazy frames as frames, graphs as `GraphEdges`, and anything else as it is."""
     events = untensored(events, "events")
     libraries = {str(kind.__module__).partition(".")[0] for kind in type(events).__mro__}
     if "polars" in libraries:
         return _polars(events)
     if "networkx" in libraries and _is_edge_view(events):
-        return Edges(events, _edge_view, rows=True)
+        return GraphEdges(events, _edge_view, rows=True)
     for library, attribute, reader in _GRAPHS:
         if library in libraries and hasattr(events, attribute):
-            return Edges(events, reader)
+            return GraphEdges(events, reader)
     if "torch_geometric" in libraries:
         raise EventError(f"cannot read events from {type(events).__name__}; pass one graph of it, a Data")
     return events
@@ -94,7 +90,10 @@ def _both_ways(columns: Columns) -> Columns:
 
 
 def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str], Any]) -> Columns:
-    """Return times and weights of edges, from the attributes that have their names."""
+    """Return times and weights of edges, from the attributes that have their names.
+
+    `there`: the attributes that edges have; `values` returns one of all edges, None where an edge has none.
+    """
     wrong = [field for field in ("src", "dst", "op") if field in names.named]
     if wrong:
         raise OptionError(
@@ -110,7 +109,7 @@ def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str]
             )
     fields = ("t", "weight", "relation")
     columns: Columns = {field: values(found[field]) for field in fields if field in found}
-    if "weight" in columns:
+    if "weight" in columns:  # 1 where an edge has none
         columns["weight"] = [1.0 if weight is None else weight for weight in columns["weight"]]
     return columns
 

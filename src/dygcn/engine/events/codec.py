@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events.adapters import Edges, edge_index, recognise
+from dygcn.engine.events.adapters import GraphEdges, edge_index, recognise
 from dygcn.engine.events.batches import join_events
 from dygcn.engine.events.column_names import (
     COLUMNS,
@@ -27,11 +27,9 @@ from dygcn.engine.events.column_names import (
 )
 from dygcn.engine.events.columns import id_column, one_kind, operations, relations, times, weights
 from dygcn.engine.events.files import IDS, read_table
-from dygcn.engine.events.kind_types import infer_kinds
-from dygcn.engine.events.kinds import APART, kinds_of
-from dygcn.engine.events.showing import listed
+from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
 from dygcn.engine.records import EventBatch, IdColumn
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, listed
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
@@ -203,7 +201,7 @@ def _listed(events: object) -> object:
     events = recognise(events)
     if isinstance(events, np.ndarray):
         return events if events.ndim else [events.item()]
-    if _has_names(events) or isinstance(events, Edges):
+    if _has_names(events) or isinstance(events, GraphEdges):
         return events
     if isinstance(events, Iterable):
         return list(events)
@@ -214,7 +212,7 @@ def _has_names(events: object) -> bool:
     """Tell tables from bare rows; the edges of a networkx graph are a set and a mapping: bare rows."""
     if isinstance(events, list):
         return bool(events) and all(isinstance(item, Mapping) for item in events)
-    if isinstance(events, Edges):
+    if isinstance(events, GraphEdges):
         return not events.rows
     tables = (str, os.PathLike, EventBatch, pa.Table, pa.RecordBatch, Mapping)
     return hasattr(events, "__arrow_c_stream__") or (
@@ -224,7 +222,7 @@ def _has_names(events: object) -> bool:
 
 def _may_be_named(events: object) -> bool:
     """Tell whether `names` may be for these events: tables, graphs, and the edges of a networkx graph."""
-    return _has_names(events) or isinstance(events, Edges)
+    return _has_names(events) or isinstance(events, GraphEdges)
 
 
 def _unwanted(names: ColumnNames) -> None:
@@ -255,11 +253,11 @@ def _columns(
     if kinds is None and ids is not None and (known := kinds_of(ids)) is not None:
         kinds = known.names
     directed = directed if kinds is None else None  # an edge and its reverse are of different kinds
-    if isinstance(events, Edges) and names.rows is None:
-        return events.read(names, directed, kinds)
+    if isinstance(events, GraphEdges) and names.rows is None:
+        return events.reader(events.graph, names, directed, kinds)
     if not _has_names(events):
         _unwanted_names(names)
-        rows = list(events.graph) if isinstance(events, Edges) else events
+        rows = list(events.graph) if isinstance(events, GraphEdges) else events
         return _from_rows(rows, names.rows, directed, pairs)
     _unwanted(names)
     if isinstance(events, EventBatch):

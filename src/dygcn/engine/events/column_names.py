@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from dygcn.engine.events.columns import common_ids
 from dygcn.engine.events.kinds import check_names
-from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.records import IdColumn
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, listed, shown
 
 COLUMNS = ("src", "dst", "t", "op", "weight")
 FIELDS = (*COLUMNS, "relation")  # the last one only of graphs with relations

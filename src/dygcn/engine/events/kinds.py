@@ -21,9 +21,8 @@ import pyarrow as pa
 
 from dygcn._late import late
 from dygcn.engine.events.columns import as_arrow, id_column, length_faults, python_ids, refuse, strings_of
-from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.records import IdColumn
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, listed, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -343,6 +342,81 @@ def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
     if kinds is None:
         return id_column(values)
     return kinds.column(values, kind if not isinstance(kind, str) or kind in kinds.names else None)
+
+
+# ---- of a graph that is about to be fitted -----------------------------------------------------------------
+
+
+def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
+    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has.
+
+    `declared`: their names; empty: as columns of kinds name them. `ends`: for each column of ids its values,
+    and the kind of these: one name, or a column of names.
+    """
+    types: dict[str, set[str]] = {name: set() for name in declared}
+    for values, kind in ends:
+        if isinstance(kind, str):
+            for one, of in _typed(values, kind, declared):
+                types.setdefault(one, set()).add(of)
+            continue
+        column = id_column(kind, "kind")
+        if column.data is None:
+            raise EventError("a column of kinds holds numbers; a kind is a name, such as user")
+        names = as_arrow(column)
+        plain = plain_column(values, "id")
+        for one in pc.unique(names).to_pylist():
+            if plain is not None:
+                types.setdefault(one, set()).add(plain.kind)
+                continue
+            rows = np.flatnonzero(pc.equal(names, one).to_numpy(zero_copy_only=False))
+            items = as_list(values)
+            types.setdefault(one, set()).update(_type_of(items[row]) for row in rows)
+    other = next((name for name in types if declared and name not in declared), None)
+    if other is not None:
+        raise EventError(
+            f"{shown(other)} is the kind of a node, and kinds= names {listed(declared)}; name all kinds"
+        )
+    mixed = next((name for name, of in types.items() if len(of) > 1), None)
+    if mixed is not None:
+        raise EventError(
+            f"ids of kind {mixed} are numbers and text; one type a kind: .astype(str) makes text"
+        )
+    names = check_names(tuple(types))
+    return Kinds(names, tuple(next(iter(types[name]), "int64") for name in names))
+
+
+def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Yield kinds and types of ids of a column: its own kind, and those that tuples name."""
+    plain = plain_column(values, "id")
+    if plain is not None:
+        _refuse_other_kinds(plain, kind, declared)
+        return [(kind, plain.kind)] if len(plain) else []
+    found = set()
+    for one in as_list(values):
+        named = isinstance(one, tuple) and len(one) == 2
+        found.add((one[0], _type_of(one[1])) if named else (kind, _type_of(one)))
+    return found
+
+
+def _refuse_other_kinds(plain: IdColumn, kind: str, declared: Sequence[str]) -> None:
+    """Refuse text of one kind that begins like another: nobody wrote it with kinds in mind."""
+    words = as_arrow(plain)
+    for other in declared if plain.data is not None else ():
+        found = pc.index(pc.starts_with(words, f"{other}:"), True).as_py()
+        if other != kind and found >= 0:
+            text = words[found].as_py()
+            raise EventError(
+                f"{shown(text)} of kind {kind} reads as the {other} {shown(text[len(other) + 1 :])}; if it "
+                f'is a {kind}, write "{kind}:{text:.60}"',
+                found,
+            )
+
+
+def _type_of(one: object) -> str:
+    return id_column([one]).kind
+
+
+# ---- columns -----------------------------------------------------------------------------------------------
 
 
 _EMPTY = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))

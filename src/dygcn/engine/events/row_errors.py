@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from dygcn.engine.events.column_names import OWN_NAMES
 from dygcn.engine.events.columns import (
     Faults,
     arrow_array,
+    as_arrow,
     byte_lengths,
     length_faults,
     numbers,
@@ -21,6 +23,7 @@ from dygcn.engine.events.columns import (
     time_faults,
     weight_faults,
 )
+from dygcn.engine.events.kinds import as_list
 from dygcn.engine.records import Bool, ForgetEvent, Int64
 from dygcn.errors import EventError
 
@@ -29,17 +32,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dygcn.engine.events.kinds import Kinds
+
 Columns = dict[str, Any]
 """Columns of events by name: lists, numpy or Arrow arrays, all of one length and of readable types."""
 
 OP_WORDS = {"add": 1, "remove": -1}
 NOT_READ = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes of anybody."""
+_ENDS = ("src", "dst")
+_EXPLAINED = 1_000  # bad rows of a message that get a reason of their own; all others get `_NO_ID`
+_NO_ID = "no id of a kind of this graph, or of another type than its kind has"
 NO_TIME = "t is missing, where other events of the message have one; give every event a t, or none"
 
 
 @dataclass(slots=True)
-class Table:
+class MessageTable:
     """A message in columns: rows of readable types, whose values may still be bad."""
 
     columns: Columns
@@ -145,3 +153,74 @@ def _chosen(values: Any, keep: Bool) -> Any:
     if isinstance(values, pa.Array):
         return values.filter(pa.array(keep))
     return values[keep] if isinstance(values, np.ndarray) else list(compress(values, keep))
+
+
+# ---- graphs with kinds: ids become text with their kinds ---------------------------------------------------
+
+
+def table_with_kinds(table: MessageTable, kinds: Kinds) -> MessageTable:
+    """Return the rows with ids as text; a row whose id has no kind, or another type, is a bad one."""
+    columns, bad = {**table.columns}, [*table.bad]
+    forgets = []
+    for one in table.forgets:
+        try:
+            forgets.append(ForgetEvent(one.row, kinds.written(one.id, None), one.t))
+        except EventError as error:
+            bad.append((one.row, f"id: {error.reason}", repr(one.id)))
+    of = OWN_NAMES.kinds_of_ends({}, kinds.names)
+    try:
+        named = {end: columns.get(f"{end}_kind", of[end]) for end in _ENDS}
+        read = {end: as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
+        return MessageTable(_written(columns, read), table.texts, table.rows, sorted(bad), forgets)
+    except EventError:
+        pass  # some row is bad: which ones?
+    texts, reasons = _row_by_row(columns, of, kinds)
+    keep = np.ones(len(texts["src"]), np.bool_)
+    keep[list(reasons)] = False
+    kept = np.flatnonzero(keep)
+    rows = np.arange(len(keep)) if table.rows is None else table.rows
+    shown = table.texts(list(reasons))
+    bad += [(int(rows[row]), reasons[row], text) for row, text in zip(reasons, shown, strict=True)]
+    read = {end: pa.array(texts[end], pa.large_string()) for end in _ENDS}
+    left = keep_rows(_written(columns, read), keep)
+    return MessageTable(
+        left, lambda at: table.texts([int(kept[row]) for row in at]), rows[keep], sorted(bad), forgets
+    )
+
+
+def _written(columns: Columns, ends: Columns) -> Columns:
+    return {name: values for name, values in (columns | ends).items() if not name.endswith("_kind")}
+
+
+def _row_by_row(
+    columns: Columns, of: dict[str, Any], kinds: Kinds
+) -> tuple[dict[str, list[str]], dict[int, str]]:
+    texts: dict[str, list[str]] = {}
+    reasons: dict[int, str] = {}
+    for end in _ENDS:
+        ids = as_list(columns[end])
+        beside = columns.get(f"{end}_kind")
+        named = [None] * len(ids) if beside is None else as_list(beside)
+        found = [kinds.text_of(*_asked(one, own, of[end])) for one, own in zip(ids, named, strict=True)]
+        texts[end] = [text or "" for text in found]
+        for row in [row for row, text in enumerate(found) if text is None and row not in reasons]:
+            few = len(reasons) < _EXPLAINED
+            reasons[row] = _reason(ids[row], named[row], of[end], end, kinds) if few else f"{end}: {_NO_ID}"
+    return texts, dict(sorted(reasons.items()))
+
+
+def _asked(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
+    """Return an id, and the kind of its end of the edge; an id with a kind beside it (`own`) is literal."""
+    return (one, of) if own is None else ((own, one), None)
+
+
+def _reason(one: object, own: str | None, of: str | None, end: str, kinds: Kinds) -> str:
+    try:
+        if one is None:
+            return f"{end} is empty; every event names two nodes"
+        if own is not None:
+            kinds.check_event(own)
+        kinds.written(*_asked(one, own, of))
+    except EventError as error:
+        return f"{end}: {error.reason}"
+    raise AssertionError(one)

@@ -9,9 +9,8 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events.codec import assemble
-from dygcn.engine.events.kind_rows import table_with_kinds
 from dygcn.engine.events.kinds import kinds_of, stored_type
-from dygcn.engine.events.row_errors import Table, Unreadable, bad_rows, keep_rows
+from dygcn.engine.events.row_errors import MessageTable, Unreadable, bad_rows, keep_rows, table_with_kinds
 from dygcn.engine.events.wire_arrow import read_arrow
 from dygcn.engine.events.wire_json import KINDS, MAX_TEXT, read_json, read_lines
 from dygcn.engine.records import EventBatch, ForgetEvent, IdColumn, Int64
@@ -81,7 +80,7 @@ def decode_events(
         )
 
 
-def _sifted(table: Table, kind: str, latest: float | None) -> Decoded:
+def _sifted(table: MessageTable, kind: str, latest: float | None) -> Decoded:
     count = len(table.columns["src"])
     rows = np.arange(count) if table.rows is None else table.rows
     unread = [_bad(*event) for event in table.bad]

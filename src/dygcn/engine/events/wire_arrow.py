@@ -13,7 +13,7 @@ import pyarrow.ipc
 
 from dygcn.engine.events.column_names import COLUMNS, FIELDS, KINDS
 from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, is_relation_type, numbers
-from dygcn.engine.events.row_errors import OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.events.row_errors import OP_WORDS, Columns, MessageTable, TooManyRows, Unreadable
 from dygcn.engine.records import Int32
 from dygcn.errors import EventError
 
@@ -26,13 +26,13 @@ _FAILED = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, Overf
 _HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # positions of fields in the format's flatbuffers
 
 
-def read_arrow(body: bytes, kind: str, limit: int, related: bool) -> Table:
+def read_arrow(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
     """Read a stream into columns of readable types, in which single cells may still be bad."""
     try:
         fields = (*(FIELDS if related else COLUMNS), *(KINDS if kind == "kinds" else ()))
         parts = [_plain(batch, kind, fields) for batch in _batches(body, limit, fields)]
         shown = _joined([shown for _, shown in parts])
-        return Table(_joined([checked for checked, _ in parts]), lambda rows: _show(shown, rows))
+        return MessageTable(_joined([checked for checked, _ in parts]), lambda rows: _show(shown, rows))
     except (Unreadable, TooManyRows):
         raise
     except EventError as error:

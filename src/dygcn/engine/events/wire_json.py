@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from types import GenericAlias
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events.columns import MAX_ID_BYTES
-from dygcn.engine.events.row_errors import NOT_READ, OP_WORDS, Columns, Table, TooManyRows, Unreadable
+from dygcn.engine.events.row_errors import NOT_READ, OP_WORDS, Columns, MessageTable, TooManyRows, Unreadable
 from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
 from dygcn.engine.records import ForgetEvent
 
@@ -55,13 +56,13 @@ class _Event(msgspec.Struct, Generic[_Id], gc=False):
     t: _Whole | float | None = None
 
 
-class _Related(_Event[_Id], Generic[_Id], gc=False):
+class _RelatedEvent(_Event[_Id], Generic[_Id], gc=False):
     """An event of a model with relations."""
 
     relation: str | _Whole | None = None
 
 
-class _KindEvent(_Related[_Id], Generic[_Id], gc=False):
+class _KindEvent(_RelatedEvent[_Id], Generic[_Id], gc=False):
     """An event of a graph with kinds, whose ends may say theirs."""
 
     src_kind: str | None = None
@@ -91,35 +92,20 @@ class _Forget(msgspec.Struct, Generic[_Id], gc=False):
     t: _Whole | float | None = None
 
 
-_FORGETS: dict[str, msgspec.json.Decoder[Any]] = {
-    "int64": msgspec.json.Decoder(_Forget[_Whole]),
-    "string": msgspec.json.Decoder(_Forget[_Text]),
-    KINDS: msgspec.json.Decoder(_Forget[_Whole | _Text]),
+_BOTH: TypeAlias = _Whole | str
+_SHAPES: dict[str, tuple[Any, ...]] = {  # by type of ids: an event, one with a relation, a removal, a forget
+    "int64": (_Event[_Whole], _RelatedEvent[_Whole], _Remove[_Whole], _Forget[_Whole]),
+    "string": (_Event[str], _RelatedEvent[str], _Remove[str], _Forget[_Text]),
+    KINDS: (_KindEvent[_BOTH], _KindEvent[_BOTH], _KindRemove[_BOTH], _Forget[_Whole | _Text]),
 }
-_EVENTS: dict[str, msgspec.json.Decoder[Any]] = {
-    "int64": msgspec.json.Decoder(_Event[_Whole]),
-    "string": msgspec.json.Decoder(_Event[str]),
-    KINDS: msgspec.json.Decoder(_KindEvent[_Whole | str]),
-}
-_REMOVES: dict[str, msgspec.json.Decoder[Any]] = {
-    "int64": msgspec.json.Decoder(_Remove[_Whole]),
-    "string": msgspec.json.Decoder(_Remove[str]),
-    KINDS: msgspec.json.Decoder(_KindRemove[_Whole | str]),
-}
-_LISTS: dict[str, msgspec.json.Decoder[Any]] = {
-    "int64": msgspec.json.Decoder(list[_Event[_Whole]]),
-    "string": msgspec.json.Decoder(list[_Event[str]]),
-    KINDS: msgspec.json.Decoder(list[_KindEvent[_Whole | str]]),
-}
-_RELATED: dict[str, msgspec.json.Decoder[Any]] = {
-    "int64": msgspec.json.Decoder(_Related[_Whole]),
-    "string": msgspec.json.Decoder(_Related[str]),
-    KINDS: msgspec.json.Decoder(_KindEvent[_Whole | str]),
-}
+_EVENTS, _RELATED, _REMOVES, _FORGETS = (
+    {ids: msgspec.json.Decoder(shapes[at]) for ids, shapes in _SHAPES.items()} for at in range(4)
+)
+_LISTS = {ids: msgspec.json.Decoder(GenericAlias(list, of[0])) for ids, of in _SHAPES.items()}
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def read_json(body: bytes, kind: str, limit: int, related: bool) -> Table:
+def read_json(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
     """Read an object, or a list of objects."""
     slow = reads_slowly(body)
     if body.lstrip(b" \t\r\n")[:1] == b"{":
@@ -137,10 +123,10 @@ def read_json(body: bytes, kind: str, limit: int, related: bool) -> Table:
         parts = _split_list(body, limit) if rows else []
         return [_text(parts[row]) for row in rows]
 
-    return Table(_columns(events), texts)
+    return MessageTable(_columns(events), texts)
 
 
-def read_lines(body: bytes, kind: str, limit: int, related: bool) -> Table:
+def read_lines(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
     """Read an object a line; empty lines do not count."""
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > limit:
@@ -195,7 +181,7 @@ def _split_by_brackets(body: bytes, limit: int, reason: str = "") -> list[bytes]
 
 def _row_by_row(
     rows: list[bytes], kind: str, whole: bool = False, slow: bool = False, related: bool = False
-) -> Table:
+) -> MessageTable:
     """Decode rows one by one; in a body that is slow to read, rows with slow numbers are bad."""
     events: list[Any] = []
     good: list[int] = []
@@ -225,7 +211,7 @@ def _row_by_row(
         columns["relation"] = pa.array(
             [None if event.relation is None else str(event.relation) for event in events], pa.large_string()
         )
-    return Table(
+    return MessageTable(
         columns,
         lambda at: [_text(rows[good[i]]) for i in at],
         np.array(good, np.int64),
@@ -257,7 +243,7 @@ def _removal(row: bytes, kind: str, related: bool) -> _Event[Any] | None:
         return _KindEvent(event.src, event.dst, event.op, msgspec.UNSET, event.t, *named)
     if not related:
         return _Event(event.src, event.dst, event.op, t=event.t)
-    return _Related(event.src, event.dst, event.op, t=event.t, relation=event.relation)
+    return _RelatedEvent(event.src, event.dst, event.op, t=event.t, relation=event.relation)
 
 
 def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:

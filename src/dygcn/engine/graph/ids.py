@@ -11,11 +11,10 @@ import pyarrow as pa
 from dygcn._late import late
 from dygcn.engine.events import id_column, python_ids, take
 from dygcn.engine.events.kinds import kinds_of, stored_type
-from dygcn.engine.events.showing import listed
 from dygcn.engine.graph import ids_kernels as loops
 from dygcn.engine.graph.hashing import new_secret
 from dygcn.engine.records import Bool, IdColumn, Int8, Nodes, UInt64
-from dygcn.errors import AmbiguousId, CapacityError, EventError
+from dygcn.errors import AmbiguousId, CapacityError, EventError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

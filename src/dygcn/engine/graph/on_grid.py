@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events.showing import shown
-from dygcn.errors import CapacityError, EventError
+from dygcn.errors import CapacityError, EventError, shown
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.store import Graph

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events.showing import listed
 from dygcn.engine.graph import parts as loops
 from dygcn.engine.graph.delta import find_pairs
 from dygcn.engine.graph.ids import grown
@@ -19,6 +18,7 @@ from dygcn.engine.graph.outcomes import LAPSE
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.graph.parts import PartArrays
 from dygcn.engine.records import Parts
+from dygcn.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

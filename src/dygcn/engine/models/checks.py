@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events.columns import MOST_RELATIONS
-from dygcn.engine.events.showing import shown
-from dygcn.errors import OptionError
+from dygcn.errors import OptionError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

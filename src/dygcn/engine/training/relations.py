@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import rows_of
-from dygcn.engine.events.showing import listed, shown
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.training.fitting_walks import walk_model, with_rows
 from dygcn.engine.training.link_head import FEWEST
 from dygcn.engine.training.samples import play
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, listed, shown
 
 if TYPE_CHECKING:
     from dygcn.engine.models.choices import Choices
