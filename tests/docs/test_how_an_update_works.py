@@ -8,7 +8,8 @@ import dygcn
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "dygcn"
 PAGE = (ROOT / "docs" / "maintainers" / "how-an-update-works.md").read_text()
-NAMED = re.findall(
+THIS = "tests/docs/test_how_an_update_works.py"
+NAMED = re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", PAGE.replace(THIS, ""))
     r"`([\w/]+\.py)(?:::([\w.]+))?`", PAGE.replace("tests/docs/test_how_an_update_works.py", "")
 )
 CALLED = re.findall(r"▶ `([\w/]+\.py)::([\w.]+)`", PAGE)
