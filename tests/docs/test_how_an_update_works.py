@@ -10,8 +10,6 @@ PACKAGE = ROOT / "src" / "dygcn"
 PAGE = (ROOT / "docs" / "maintainers" / "how-an-update-works.md").read_text()
 THIS = "tests/docs/test_how_an_update_works.py"
 NAMED = re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", PAGE.replace(THIS, ""))
-    r"`([\w/]+\.py)(?:::([\w.]+))?`", PAGE.replace("tests/docs/test_how_an_update_works.py", "")
-)
 CALLED = re.findall(r"▶ `([\w/]+\.py)::([\w.]+)`", PAGE)
 
 
