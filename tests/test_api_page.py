@@ -85,4 +85,4 @@ def test_sections_of_parameters_are_complete():
                 wrong[f"{name}.{method}"] = lost
     assert wrong == {}
     assert undescribed(dygcn.EmbeddingView, "to_pandas") == []
-    assert undescribed(dygcn.EmbeddingView, "to_numpy") == ["ids"]  # it has no such section
+    assert undescribed(dygcn.EmbeddingView, "vectors") == ["ids"]  # it has no such section

@@ -47,7 +47,7 @@ class Life:
 
     def remove_nodes(self):
         gone = self.random.integers(0, self.nodes, 3).tolist()
-        self.live.remove_nodes(gone)
+        self.live.update(remove_nodes=gone)
         for node in gone:
             self.oracle.remove_node(node)
 
@@ -60,7 +60,7 @@ class Life:
 
     def tolerate(self):
         tolerance = float(self.random.choice([0.0, 0.05, 0.5]))
-        self.live.tolerate(tolerance if self.live.model.orders == 2 else 0.0)
+        self.live.publish(tolerance=tolerance if self.live.model.orders == 2 else 0.0)
 
     def copy(self):
         """A copy goes on, and the original is left as it was."""

@@ -74,7 +74,7 @@ class Pair:
 
     def remove_nodes(self):
         ids = [self.name(self.random.randrange(self.nodes + 3)) for _ in range(self.random.choice([1, 3]))]
-        assert self.live.remove_nodes(ids).missing == self.one.remove_nodes(ids).missing
+        assert self.live.update(remove_nodes=ids).missing == self.one.update(remove_nodes=ids).missing
 
     def bulk(self):
         parts = [self.events(20) for _ in range(2)]

@@ -167,7 +167,11 @@ def test_recommend_and_explain(home):
     live = dygcn.load(home / "f")
     found = run_json("recommend", home / "f", "p1", "-k", 3)
     assert [(one["id"], one["score"]) for one in found["nodes"]] == live.recommend("p1", 3)
-    assert found["score_kind"] == live.score_kind() == run_json("score", home / "f", "p1", "p2")["score_kind"]
+    assert (
+        found["score_kind"]
+        == live.model.score_kind()
+        == run_json("score", home / "f", "p1", "p2")["score_kind"]
+    )
     more = run_json("recommend", home / "f", "p1", "--linked")["nodes"]
     assert {one["id"] for one in more} & set(live.neighbors("p1"))
     shares = run_json("explain", home / "f", "p1", "-k", 2)

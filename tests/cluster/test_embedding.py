@@ -56,7 +56,7 @@ def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards,
             assert other.shards == {6: 5, 12: 2}[i]
         if i == 9:
             for each in (one, other):
-                assert each.remove_nodes([1, 2, 3, 999]).missing == 1
+                assert each.update(remove_nodes=[1, 2, 3, 999]).missing == 1
         if i in (8, 16):
             (other.close if i == 8 else other._let_go)()
             other = cluster.launch(tmp_path / "x", on="here", batches=5)
@@ -99,7 +99,7 @@ def test_what_shards_refuse_and_why(tmp_path):
     _, live = pair(tmp_path / "x", 2)
     before = live.digest(), live.sequence
     for refused in (
-        lambda: live.tolerate(0.1),
+        lambda: live.publish(tolerance=0.1),
         lambda: live.set_features([1], np.zeros((1, 8))),
         lambda: live.what_if(add=[(1, 2)]).__enter__(),
         lambda: live.explain_change(1, add=[(1, 2)]),
@@ -203,7 +203,7 @@ def test_entries_are_the_batches_of_the_log(tmp_path):
     live = cluster.launch(tmp_path / "x", 2, on="here")
     live.update(add=[(1, 500)])
     live.feed.begin_epoch()
-    live.remove_nodes([500])
+    live.update(remove_nodes=[500])
     live.resize(3)
     end = live._log.last_batch_id
     live.close()

@@ -122,7 +122,7 @@ def test_ten_first_guesses(shop):
     # LightFM: Dataset().fit(users, items), model.predict(user_ids, item_ids), get_item_representations()
     with pytest.raises(TypeError, match="kinds="):
         dygcn.fit(pd.DataFrame(ORDERS), **NAMED, bipartite=True)
-    assert shop.scores([("user", 1), ("user", 1)], [("item", 3), ("item", 9)]).shape == (2,)
+    assert shop.score([("user", 1), ("user", 1)], [("item", 3), ("item", 9)]).shape == (2,)
     with pytest.raises(AttributeError, match=r"to_pandas\(\).loc"):
         _ = shop.get_item_representations
     # PyG: model["user"], x_dict, HeteroData (tests/live/test_kinds.py)

@@ -53,7 +53,7 @@ def crashed_copy(live, path):
 def refuse_one(live):
     """Have something refused after it is in the log: a change that only a snapshot would hold."""
     with pytest.raises(EventError):
-        live.remove_nodes([None])
+        live.update(remove_nodes=[None])
 
 
 def reopened(live, **options):
@@ -64,9 +64,9 @@ def reopened(live, **options):
 
 def same(one, other):
     """Say whether everything is the same that a restart must not change."""
-    return (one.digest(), one.streams, one.sequence, one.clock) == (
+    return (one.digest(), one.streams, one.sequence, one._state.graph.clock) == (
         other.digest(),
         other.streams,
         other.sequence,
-        other.clock,
+        other._state.graph.clock,
     )

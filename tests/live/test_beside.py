@@ -54,7 +54,7 @@ def play(seed, steps, orders=2, directed=False):
         live.set_features(chosen, random.normal(size=(3, WIDTH)).astype(np.float32))
         known.update(chosen)
         gone = int(random.integers(0, 60))
-        live.remove_nodes([gone])
+        live.update(remove_nodes=[gone])
         oracle.remove_node(gone)
         known.discard(gone)
         check(live, oracle, known)
@@ -116,7 +116,7 @@ def test_any_way_to_the_same_graph_and_features_gives_the_same_bits(made):
             live.set_features([a], ROWS[[b]])
             own[a] = b
         elif what == "go":
-            live.remove_nodes([a])
+            live.update(remove_nodes=[a])
             edges = {pair for pair in edges if a not in pair}
             own.pop(a, None)
     assert live.digest() == live.recompute().digest()
@@ -197,9 +197,9 @@ def test_questions_of_every_sort_are_answered():
     again = live.refit().embedding
     assert again.digest() == again.recompute().digest()
     assert not np.isnan(again.features([0])).any()
-    live.tolerate(0.05)
+    live.publish(tolerance=0.05)
     live.set_features([0], -np.ones((1, WIDTH)))
-    live.flush()
+    live.publish()
     assert live.digest() == live.recompute().digest()
 
 

@@ -68,7 +68,7 @@ def test_degree_one():
     live.update(add=[(1, 2)])
     x = live.features([1, 2])
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    w = live.weights
+    w = live.model.matrices
     np.testing.assert_allclose(live[1], unit[0] @ w["W0"] + unit[1] @ w["W1"] + unit[0] @ w["W2"], atol=1e-5)
 
 
@@ -77,7 +77,7 @@ def test_directed_edges_pull_from_the_target_only():
     live.update(add=[(1, 2)])
     x = live.features([1, 2])
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    w = live.weights
+    w = live.model.matrices
     np.testing.assert_allclose(live[1], unit[0] @ w["W0"] + unit[1] @ w["W1"], atol=1e-5)
     np.testing.assert_allclose(live[2], unit[1] @ w["W0"], atol=1e-5)
     assert live.score(1, 2) == live.score(2, 1)

@@ -51,7 +51,7 @@ def test_only_what_moved_and_at_which_order(shape, orders, directed):
         reached = set(np.concatenate(reach.orders).tolist())
         gone = {node for node in before if node not in after}
         if not gone:
-            assert set(change.nodes.tolist()) <= reached
+            assert set(change._nodes.tolist()) <= reached
 
 
 def test_no_effect_moves_nothing():

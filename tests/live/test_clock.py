@@ -23,17 +23,17 @@ def seconds(memory=86_400):
 @pytest.mark.parametrize("memory", [None, 60, 86_400])
 def test_a_time_in_another_unit_is_told_before_anything_changes(factor, memory):
     live = seconds(memory)
-    before, clock = live.digest(), live.clock
+    before, clock = live.digest(), live._state.graph.clock
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ClockWarning, match="another unit"):
             live.update({"src": [7], "dst": [9], "t": [factor * NOW]})
         with pytest.raises(ClockWarning):
             live.update(add=[(7, 9)], now=factor * NOW)
-    assert (live.digest(), live.clock) == (before, clock)
+    assert (live.digest(), live._state.graph.clock) == (before, clock)
     with pytest.warns(ClockWarning):  # who wants it gets it
         live.update({"src": [7], "dst": [9], "t": [factor * NOW]})
-    assert live.clock == factor * NOW
+    assert live._state.graph.clock == factor * NOW
 
 
 def test_a_durable_embedding_tells_it_before_the_log(tmp_path):

@@ -64,7 +64,7 @@ def test_contacts_equal_the_twin(directed, half_life, size):
         twin.apply_batch(part)
         if number % (60 // size + 1) == 0:
             gone = next(iter(live.ids().tolist()))
-            live.remove_nodes([gone])
+            live.update(remove_nodes=[gone])
             twin.remove_node(gone)
             assert twin.disagreement(live._state.graph) < 1e-4
     assert twin.disagreement(live._state.graph) < 1e-4

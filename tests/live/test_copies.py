@@ -87,7 +87,7 @@ def test_a_copy_with_features_of_its_own():
     before, other = live.digest(), copy_of(live)
     other.set_features([2], np.ones((1, WIDTH), np.float32))
     other.update(add=[(3, 4)])
-    other.remove_nodes([1])
+    other.update(remove_nodes=[1])
     assert live.digest() == before == live.recompute().digest()
     assert other.digest() == other.recompute().digest() != before
 

@@ -85,7 +85,7 @@ def digests(case):
         rows = [event(step + chance.random(), removes) for _ in range(count)]
         live.update(rows)
         if step % 5 == 4:
-            live.remove_nodes([name() for _ in range(3)])
+            live.update(remove_nodes=[name() for _ in range(3)])
         if features == "given" and step % 3 == 0:
             ids = sorted({name() for _ in range(20)})
             values = [[below(17) / 8 - 1 for _ in range(width)] for _ in ids]

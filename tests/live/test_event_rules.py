@@ -67,7 +67,7 @@ class EventRules(RuleBasedStateMachine):
     def update_and_keep_the_change(self, events):
         change = self.live.update([self.event(*event) for event in events])
         self.oracle.apply([self.event(*event) for event in events])
-        self.held.append((change, python_ids(self.live._names(change.nodes)).tolist()))
+        self.held.append((change, python_ids(self.live._names(change._nodes)).tolist()))
 
     @rule(
         add=st.lists(st.tuples(NODES, NODES), max_size=6),
@@ -87,7 +87,7 @@ class EventRules(RuleBasedStateMachine):
     def remove_nodes(self, nodes):
         named = [self.named(node) for node in nodes]
         before = self.rows()
-        change = self.live.remove_nodes(named)
+        change = self.live.update(remove_nodes=named)
         for node in named:
             self.oracle.remove_node(node)
         self.check_change(change, before)

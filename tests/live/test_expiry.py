@@ -160,7 +160,7 @@ class Player:
         getattr(self, kind)(what, more)
         assert edges_of(self.live) == self.twin.weights()
         assert self.expired == self.twin.expired
-        assert self.live.clock == self.twin.clock
+        assert self.live._state.graph.clock == self.twin.clock
 
     def events(self, what, cuts):
         events, self.time = self.dated(what)
@@ -189,7 +189,7 @@ class Player:
 
     def remove(self, node, _):
         name = ("user", node) if self.how == "kinds" else node
-        self.live.remove_nodes([name])
+        self.live.update(remove_nodes=[name])
         self.twin.remove(name)
 
     def again(self, *_):
@@ -400,7 +400,7 @@ def test_whoever_asks_or_enters_a_trial_does_not_move_the_clock():
     with live.what_if(now=1000) as trial:
         assert trial.edge_count == 0
     assert live.digest() == before
-    assert live.clock == 2
+    assert live._state.graph.clock == 2
 
 
 def test_explain_change_adds_up_with_edges_that_leave():

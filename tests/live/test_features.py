@@ -52,7 +52,7 @@ def test_given_features_with_gaps_equal_the_dense_twin(orders):
         live.set_features(chosen, rows)
         known.update(zip(chosen, rows, strict=True))
         gone = int(random.integers(0, 80))
-        live.remove_nodes([gone])
+        live.update(remove_nodes=[gone])
         oracle.remove_node(gone)
         known.pop(gone, None)
         assert set(live.ids().tolist()) == oracle.nodes() | set(known)
@@ -82,7 +82,7 @@ def test_set_features_moves_order_0_and_creates_nodes():
     assert np.isfinite(live[99]).all()
     assert live.features([99]).shape == (1, 5)
     np.testing.assert_allclose(live.features([3])[0], values[0], atol=1e-5)
-    assert live.remove_nodes([99]).left.tolist() == [99]
+    assert live.update(remove_nodes=[99]).left.tolist() == [99]
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,6 @@ class TestEmbedding:
         assert fresh.digest() == live.digest()
 
     def test_weights_show_the_formula(self, live):
-        np.testing.assert_array_equal(live.weights["W0"], np.eye(6))
+        np.testing.assert_array_equal(live.model.matrices["W0"], np.eye(6))
         live.set_features(["n0"], [[1.0] * 6])
         assert np.isfinite(live["n0"]).all()

@@ -42,7 +42,11 @@ def saved(original, tmp_path):
 def test_there_and_back(live, saved):
     again = dygcn.load(saved)
     assert again.digest() == live.digest()
-    assert (again.version, again.clock, len(again)) == (live.version, live.clock, len(live))
+    assert (again.version, again._state.graph.clock, len(again)) == (
+        live.version,
+        live._state.graph.clock,
+        len(live),
+    )
     np.testing.assert_array_equal(again.vectors(again.ids()), live.vectors(live.ids()))
     batch = [("n1", "n2", 99.0, -1, 1.0), ("new", "n3", 99.0, 1, 2.0)]
     live.update(batch)

@@ -56,7 +56,7 @@ def play(seed):
         oracle.apply(events)
         if random.random() < 0.3:
             gone = random.integers(0, nodes, 3).tolist()
-            live.remove_nodes(gone)
+            live.update(remove_nodes=gone)
             for node in gone:
                 oracle.remove_node(node)
         if step % 4 == 3 or step == 13:

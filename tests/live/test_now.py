@@ -48,4 +48,4 @@ def test_what_is_no_time_is_refused_and_tears_nothing(live, now):
 @pytest.mark.parametrize("now", [date(2026, 5, 1), datetime(2026, 5, 1, tzinfo=UTC)])
 def test_a_date_is_seconds(live, now):
     live.update(add=[("cat", "dan")], now=now)
-    assert live.clock == 1777593600.0
+    assert live._state.graph.clock == 1777593600.0

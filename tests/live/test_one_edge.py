@@ -43,7 +43,7 @@ def new_embedding(how):
     names = NAMES[how["kind"]]
     ring = [(names[i], names[(i + 1) % 6], 1.0, 1, how["first"]) for i in range(6)]
     live.update(ring)
-    live.tolerate(how["tolerance"] if how["orders"] == 2 else 0.0)
+    live.publish(tolerance=how["tolerance"] if how["orders"] == 2 else 0.0)
     return live
 
 

@@ -95,7 +95,7 @@ class Reading(RuleBasedStateMachine):
 
     @rule(number=numbers, new=st.integers(100, 120), other=numbers)
     def one_takes_the_number_of_another(self, number, new, other):
-        self.live.remove_nodes([self.named(number)])
+        self.live.update(remove_nodes=[self.named(number)])
         self.live.update(add=[(self.named(new), self.named(other))])
 
     @rule(number=numbers)

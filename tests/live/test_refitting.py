@@ -239,9 +239,9 @@ def test_a_graph_without_edges_is_refused():
 
 def test_a_tolerance_is_kept():
     live = grown()
-    live.tolerate(0.1)
+    live.publish(tolerance=0.1)
     new = live.refit().embedding
-    assert new.tolerance == 0.1
+    assert new._tolerance == 0.1
     assert new.digest() == new.recompute().digest()
 
 

@@ -64,7 +64,11 @@ def twin_after(steps, directed):
 
 
 def apply(live, step):
-    return live.remove_nodes(sorted(step)) if isinstance(step, set | frozenset) else live.update(table(step))
+    return (
+        live.update(remove_nodes=sorted(step))
+        if isinstance(step, set | frozenset)
+        else live.update(table(step))
+    )
 
 
 def weights_of(live):

@@ -91,7 +91,7 @@ class RolledRules(RuleBasedStateMachine):
         if node in self.live:
             self.twin.start(self.oracle.weights(), self.vectors())
             self.oracle.remove_node(node)
-            change = self.live.remove_nodes([node])
+            change = self.live.update(remove_nodes=[node])
             sizes = self.twin.move_to(self.oracle.weights(), gone=[node])
             assert change.rows == sum(sizes)
             assert node not in self.live
@@ -216,7 +216,7 @@ def test_a_node_without_edges_stays_until_it_is_removed():
     assert 50 in live
     assert 50 not in change.ids
     np.testing.assert_array_equal(live[50], vector)
-    live.remove_nodes([50])
+    live.update(remove_nodes=[50])
     assert 50 not in live
 
 
@@ -360,7 +360,7 @@ def test_nothing_happened_nothing_moves_in_the_spectral_rule_either():
     live = begun("spectral", OPTIONS["ours"])
     live.update(add=[(0, 1), (1, 2)])
     before = live.digest()
-    for change in (live.update(), live.update(add=[(0, 1)]), live.remove_nodes([777])):
+    for change in (live.update(), live.update(add=[(0, 1)]), live.update(remove_nodes=[777])):
         assert (len(change), change.rows) == (0, 0)
     assert live.digest() == before
     assert len(live.update(remove=[(0, 1)])) == len(live)

@@ -19,7 +19,7 @@ def model():
 
 def measured(model, cuts):
     live = played(model, [0, 500])
-    live.track_surprise()
+    live.track(surprise=True)
     found = [live.update(table(begin, end)).surprise for begin, end in pairwise(cuts)]
     return live, np.concatenate([one.value for one in found]), np.concatenate([one.rank for one in found])
 
@@ -39,12 +39,12 @@ def known_ids(history):
 
 def test_nothing_is_measured_unless_asked_for(model):
     live = played(model, [0, 300])
-    with pytest.raises(OptionError, match="track_surprise"):
+    with pytest.raises(OptionError, match=r"track\(surprise=True\)"):
         _ = live.update(table(300, 301)).surprise
-    live.track_surprise()
+    live.track(surprise=True)
     assert len(live.update(table(301, 303)).surprise) == 2
-    live.track_surprise(False)
-    with pytest.raises(OptionError, match="track_surprise"):
+    live.track(surprise=False)
+    with pytest.raises(OptionError, match=r"track\(surprise=True\)"):
         _ = live.update(table(303, 304)).surprise
 
 
@@ -53,7 +53,9 @@ def test_cuts_do_not_matter(model):
     other, again, ranked = measured(model, [500, 501, 560, 600, 700])
     np.testing.assert_array_equal(values, again)
     np.testing.assert_array_equal(ranks, ranked)
-    assert one.history_digest() == other.history_digest() == played(model, [0, 700]).history_digest()
+    assert (
+        one.digest(history=True) == other.digest(history=True) == played(model, [0, 700]).digest(history=True)
+    )
 
 
 def test_a_removal_does_not_bring_whom_a_later_event_brings(model):
@@ -61,7 +63,7 @@ def test_a_removal_does_not_bring_whom_a_later_event_brings(model):
     found = []
     for cuts in ([0, 4], [0, 1, 2, 3, 4]):
         live = played(model, [0, 500])
-        live.track_surprise()
+        live.track(surprise=True)
         parts = [
             live.update(rows[a:b], columns=("src", "dst", "t", "op")).surprise for a, b in pairwise(cuts)
         ]
@@ -72,7 +74,7 @@ def test_a_removal_does_not_bring_whom_a_later_event_brings(model):
 def test_it_is_measured_before_the_event(model):
     """A repeat inside of a batch is less surprising than the first time."""
     live = played(model, [0, 500])
-    live.track_surprise()
+    live.track(surprise=True)
     rows = {"src": [3] * 5, "dst": [100 + NODES - 1] * 5, "t": np.arange(5) + 500.0}
     value = live.update(rows).surprise.value
     assert value[0] > value[1] > value[-1]
@@ -81,7 +83,7 @@ def test_it_is_measured_before_the_event(model):
 def test_the_sum_over_some_is_near_to_the_sum_over_everybody(model):
     """The graph is small, so nearly everybody is drawn."""
     live = played(model, [0, 500])
-    live.track_surprise()
+    live.track(surprise=True)
     rows = table(500, 560)
     errors = []
     for row in range(60):
@@ -94,7 +96,7 @@ def test_the_sum_over_some_is_near_to_the_sum_over_everybody(model):
 
 def test_newcomers_are_surprising_and_finite(model):
     live = played(model, [0, 500])
-    live.track_surprise()
+    live.track(surprise=True)
     found = live.update(
         {"src": [3, 7000, 7001], "dst": [7002, 100, 7003], "t": [500.0, 501.0, 502.0]}
     ).surprise
@@ -104,7 +106,7 @@ def test_newcomers_are_surprising_and_finite(model):
 
 def test_removals_and_loops_have_none(model):
     live = played(model, [0, 500])
-    live.track_surprise()
+    live.track(surprise=True)
     found = live.update({"src": [3, 3], "dst": [100, 3], "t": [500.0, 500.0], "op": [-1, 1]}).surprise
     assert np.isnan(found.value).all()
     assert found.reasons == [[], []]
@@ -114,7 +116,7 @@ def test_removals_and_loops_have_none(model):
 
 def test_what_is_odd_ranks_high_and_says_why(model):
     live = played(model, [0, 1500])
-    live.track_surprise()
+    live.track(surprise=True)
     live.update(table(1500, 2000))
     own = table(0, 2000)
     mine = own["dst"][own["src"] == 3]
@@ -134,7 +136,7 @@ def test_what_is_odd_ranks_high_and_says_why(model):
 def test_reasons_are_of_the_event_and_not_of_its_rivals(model):
     """Whoever never met has the pair against it; no other pair has it against it that it is one."""
     live = played(model, [0, 1500])
-    live.track_surprise()
+    live.track(surprise=True)
     rows, before = table(1500, 1800), table(0, 1500)
     found = live.update(rows).surprise.reasons
     met = set(zip(before["src"].tolist(), before["dst"].tolist(), strict=True))
@@ -151,20 +153,20 @@ def test_reasons_are_of_the_event_and_not_of_its_rivals(model):
 def test_a_model_without_times_refuses():
     live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
     with pytest.raises(FeatureError, match="with times"):
-        live.track_surprise()
+        live.track(surprise=True)
 
 
 def test_a_copy_goes_its_own_way(model):
     live = played(model, [0, 500])
-    before = live.history_digest()
+    before = live.digest(history=True)
     other = copy.deepcopy(live)
     other.update(table(500, 520))
-    assert live.history_digest() == before
-    assert other.history_digest() == played(model, [0, 520]).history_digest()
+    assert live.digest(history=True) == before
+    assert other.digest(history=True) == played(model, [0, 520]).digest(history=True)
 
 
 def test_a_durable_folder_measures_too(model, tmp_path):
     with dygcn.open(tmp_path / "live", dygcn.start(model)) as live:
         live.update(table(0, 500))
-        live.track_surprise()
+        live.track(surprise=True)
         assert np.isfinite(live.update(table(500, 510)).surprise.value).all()

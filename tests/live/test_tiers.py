@@ -129,7 +129,7 @@ def agree(seed, bound=None, steps=25, nodes=None):
                 assert node in listed or np.array_equal(before[node], vector)
         for each in (live, twin):
             if gone:
-                each.remove_nodes(gone)
+                each.update(remove_nodes=gone)
             if kind == "given" and step % 5 == 0:
                 each.set_features([0, 1], values)
         if step % 3 == 0 or step == steps - 1:
@@ -210,7 +210,7 @@ def test_a_trial_changes_no_tier_and_no_bit(seed):
         vectors = trial.vectors()
     again = copy.deepcopy(live)
     again.update(add=added, remove=removed)
-    again.remove_nodes([3])
+    again.update(remove_nodes=[3])
     np.testing.assert_array_equal(vectors, again.vectors())
     assert live.digest() == digest
     np.testing.assert_array_equal(live._state.graph.tiers[: len(tiers)], tiers)

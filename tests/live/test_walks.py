@@ -38,7 +38,7 @@ def unit(rows):
 def test_the_default_knows_communities():
     live = fitted()
     assert live.model.features == "walks"
-    assert (live.model.width, live.model.dim, live.weights["W2"].tolist()) == (16, 16, [[0.5]])
+    assert (live.model.width, live.model.dim, live.model.matrices["W2"].tolist()) == (16, 16, [[0.5]])
     vectors = live.vectors(range(60))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     alike = vectors @ vectors.T
@@ -110,7 +110,7 @@ def test_a_node_that_leaves_and_returns_has_its_row_again():
 def test_removing_a_node_leaves_its_row_and_without_takes_it():
     live = fitted()
     row = live.features([1])
-    live.remove_nodes([1])
+    live.update(remove_nodes=[1])
     live.update(add=[(1, 2)])
     np.testing.assert_array_equal(live.features([1]), row)
     other = dygcn.start(live.model.without([1, 7777]))
@@ -207,7 +207,7 @@ def test_a_kind_that_does_not_exist_is_refused():
 def test_a_tolerance_keeps_moves_back_and_reads_are_exact(monkeypatch):
     monkeypatch.setenv("DYGCN_HEAVY_FROM", "4")
     live, twin = fitted(), fitted()
-    live.tolerate(0.2)
+    live.publish(tolerance=0.2)
     told = live.vectors(range(60))
     for node in range(40):
         for one in (live, twin):
@@ -218,7 +218,7 @@ def test_a_tolerance_keeps_moves_back_and_reads_are_exact(monkeypatch):
         bound = live.error_bound(range(60))
         assert (np.linalg.norm(live.vectors(range(60)) - told, axis=1) <= bound + 1e-6).all()
     assert (live.vectors(range(60)) != told).any()
-    change = live.flush()
+    change = live.publish()
     told[change.ids] = change.vectors
     assert (live.vectors(range(60)) == told).all()
 

@@ -33,7 +33,7 @@ def test_a_trial_answers_as_the_changed_embedding_would(live, tmp_path):
     before = bytes_of(live, tmp_path / "before")
     with live.what_if(add=[(1, 99), (2, 99)], remove=[EDGES[0]]) as trial:
         vectors, ids = trial.vectors(), trial.ids().tolist()
-        near, score = trial.nearest(99, 3), trial.scores(99, [1, 2, 3])
+        near, score = trial.nearest(99, 3), trial.score(99, [1, 2, 3])
         moved, edges = trial.changes[0].ids.tolist(), trial.edges()
         moved_vectors = trial.changes[0].vectors
     assert bytes_of(live, tmp_path / "after") == before
@@ -42,7 +42,7 @@ def test_a_trial_answers_as_the_changed_embedding_would(live, tmp_path):
     assert ids == live.ids().tolist()
     assert np.array_equal(vectors, live.vectors())
     assert near == live.nearest(99, 3)
-    assert np.array_equal(score, live.scores(99, [1, 2, 3]))
+    assert np.array_equal(score, live.score(99, [1, 2, 3]))
     assert sorted(moved) == sorted(change.ids.tolist())
     assert np.array_equal(moved_vectors, live.vectors(moved))
     assert edges.equals(live.edges())
@@ -95,7 +95,7 @@ def test_a_trial_that_is_asked_outside_of_a_block_says_how(live):
         block.recommend(1)
     assert "with live.what_if(...) as trial:" in repr(block)
     assert not hasattr(block, "_repr_html_")
-    assert inspect.signature(live.what_if).return_annotation == "trying.TrialBlock"
+    assert inspect.signature(live.what_if).return_annotation == "TrialBlock[WhatIf]"
     assert live.digest() == digest
     with block as trial:
         assert 99 in trial
@@ -136,14 +136,14 @@ def test_an_exception_inside_a_trial_leaves_nothing(live):
 def test_a_trial_is_exact_with_a_tolerance_and_announces_nothing(monkeypatch):
     monkeypatch.setenv("DYGCN_HEAVY_FROM", "8")
     live, twin = (dygcn.fit([(0, spoke) for spoke in range(1, 40)], dim=8, features="hashed") for _ in "ab")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     for one in (live, twin):
         with one.what_if(add=[(0, 99)]) as trial:
             found = sorted(trial.changes[0].ids.tolist()), trial.digest(), trial[1].tobytes()
         if one is live:
             expected = found
     assert found == expected
-    assert len(live.flush()) == 0
+    assert len(live.publish()) == 0
     assert live.update(add=[(0, 40)]).ids.tolist() == [0, 40]
 
 
@@ -166,7 +166,7 @@ def test_a_trial_of_a_durable_embedding_is_neither_logged_nor_fed(tmp_path):
         lambda live: live.update(add=[(5, 6)]),
         lambda live: live.snapshot(),
         lambda live: live.close(),
-        lambda live: live.remove_nodes([1]),
+        lambda live: live.update(remove_nodes=[1]),
         lambda live: live._forget_stream("clicks"),
         lambda live: live.feed.begin_epoch(),
     ],
@@ -301,7 +301,7 @@ def test_a_change_that_is_explained_is_one_line_and_a_frame(live):
 
 
 def test_distances_are_those_between_the_vectors_before_and_after(live):
-    live.track_distances()
+    live.track(distances=True)
     changes = []
     for step in range(20):
         before = {node: live[node] for node in live}
@@ -319,17 +319,17 @@ def test_distances_are_those_between_the_vectors_before_and_after(live):
 
 def test_distances_must_be_asked_for(live):
     change = live.update(add=[(1, 39)])
-    with pytest.raises(OptionError, match=r"track_distances\(\) before the update"):
+    with pytest.raises(OptionError, match=r"track\(distances=True\) before the update"):
         _ = change.distance
-    live.track_distances()
+    live.track(distances=True)
     assert np.isfinite(live.update(add=[(2, 39)]).distance).all()
-    live.track_distances(False)
+    live.track(distances=False)
     with pytest.raises(OptionError):
         _ = live.update(add=[(3, 39)]).distance
 
 
 def test_a_node_that_comes_back_was_not_there_before(live):
-    live.track_distances()
+    live.track(distances=True)
     live.update(add=[(1, 99)])
     live.update(remove=[(1, 99)])
     change = live.update(add=[(1, 99)])
@@ -343,7 +343,7 @@ def test_a_change_is_a_frame_and_a_table(tracked):
     pytest.importorskip("pandas")
     live = dygcn.fit([("a<b", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
     if tracked:
-        live.track_distances()
+        live.track(distances=True)
     change = live.update(add=[("a<b", "cat"), ("dan", "eve")])
     frame, shown = change.to_pandas(), change._repr_html_()
     assert frame.index.tolist() == change.ids.tolist()
@@ -360,7 +360,7 @@ def test_a_change_is_a_frame_and_a_table(tracked):
 
 
 def test_a_table_of_many_moves_is_short_and_one_of_a_trial_is_there_after_it(live):
-    live.track_distances()
+    live.track(distances=True)
     change = live.update(add=[(1, 100 + k) for k in range(30)])
     assert change._repr_html_().count("<tr>") == 11
     assert f"{len(change) - 10} more" in change._repr_html_()
@@ -371,7 +371,7 @@ def test_a_table_of_many_moves_is_short_and_one_of_a_trial_is_there_after_it(liv
 
 def test_moves_are_drawn(live):
     pytest.importorskip("matplotlib").use("Agg")
-    live.track_distances()
+    live.track(distances=True)
     change = live.update(add=[(1, 39), (2, 38), (3, 99)])
     ax = change.plot()
     there = np.isfinite(change.distance).sum()
@@ -383,7 +383,7 @@ def test_moves_are_drawn(live):
 @pytest.mark.parametrize("pair", [(20, 25), (11, 30)])
 def test_arrows_are_as_long_as_vectors_moved(live, pair):
     pytest.importorskip("matplotlib").use("Agg")
-    live.track_distances()
+    live.track(distances=True)
     change = live.update(add=[pair])
     arrows = change.plot().collections[1]
     drawn = np.hypot(arrows.U, arrows.V)
@@ -422,7 +422,7 @@ def test_moves_that_are_short_are_drawn_longer_all_alike():
 
 def test_no_moves_are_a_picture_too(live):
     pytest.importorskip("matplotlib").use("Agg")
-    live.track_distances()
+    live.track(distances=True)
     assert live.update(add=[(500, 501)]).plot().get_title().startswith("0 vectors")
     one = live.update(add=[(1, 500)]).plot(most=1)
     assert len(one.texts) == 1
@@ -431,7 +431,7 @@ def test_no_moves_are_a_picture_too(live):
 
 def test_a_durable_embedding_tracks_distances(tmp_path):
     with dygcn.open(tmp_path / "x", dygcn.fit(EDGES, dim=8)) as live:
-        live.track_distances()
+        live.track(distances=True)
         before = live[1]
         change = live.update(add=[(1, 50)])
         found = dict(zip(change.ids.tolist(), change.distance.tolist(), strict=True))

@@ -54,7 +54,7 @@ def test_without_weights_the_grid_changes_no_bit(seed):
         events = batch(random, 90, 1)
         one.update(events), other.update(events)
         gone = random.integers(0, 90, 2).tolist()
-        one.remove_nodes(gone), other.remove_nodes(gone)
+        one.update(remove_nodes=gone), other.update(remove_nodes=gone)
         for mine, yours in zip(messages(one), messages(other), strict=True):
             np.testing.assert_array_equal(mine, yours)
         np.testing.assert_array_equal(one.vectors(), other.vectors())
@@ -141,7 +141,7 @@ def test_a_fit_without_weights_gives_the_same_vectors_on_either_grid(features):
     assert fine.model.grid == 2.0**-16
     np.testing.assert_array_equal(fine.vectors(), whole.vectors())
     pairs = random.integers(0, 60, (2, 50))
-    np.testing.assert_array_equal(*(live.scores(*pairs) for live in (fine, whole)))
+    np.testing.assert_array_equal(*(live.score(*pairs) for live in (fine, whole)))
 
 
 def test_the_option_is_saved_and_other_folders_do_not_know_it(tmp_path):

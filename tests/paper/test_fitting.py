@@ -285,7 +285,7 @@ def test_every_base_through_the_front_door(blocks, rule, base):
     edges = graph.apply(rows[:, 0], rows[:, 1], rows[:, 3])
     recipe = dataclasses.replace(QUICK_STEADY, base=dataclasses.replace(QUICK_STEADY.base, epochs=150))
     live = dygcn.fit(blocks, dim=16, rule=rule, base=base, recipe=recipe)
-    assert list(live.weights) == (["W0", "W1", "Ws"] if rule == "spectral" else ["W0", "W1", "W2"])
+    assert list(live.model.matrices) == (["W0", "W1", "Ws"] if rule == "spectral" else ["W0", "W1", "W2"])
     assert live.model.spec.base.name == base
     change = live.update(add=[(0, 1000)])
     assert 1000 in live

@@ -44,19 +44,19 @@ def test_all_are_at_work_on_one_graph_and_only_one_looks_at_times(lives):
     assert unscored._state.graph.contacts is None
     a, b = scored.ids()[:50], scored.ids()[50:100]
     vectors = unscored.vectors(a).astype(np.float64), unscored.vectors(b).astype(np.float64)
-    assert np.allclose(unscored.scores(a, b), (vectors[0] * vectors[1]).sum(axis=1), atol=1e-5)
-    assert not np.allclose(scored.scores(a, b), unscored.scores(a, b))
+    assert np.allclose(unscored.score(a, b), (vectors[0] * vectors[1]).sum(axis=1), atol=1e-5)
+    assert not np.allclose(scored.score(a, b), unscored.score(a, b))
 
 
 def test_updates_move_the_clock_and_leave_the_graph_as_it_was(lives, events):
     before = edges_of(lives[0])
-    clock = lives[0].clock
+    clock = lives[0]._state.graph.clock
     found = update_costs(lives, events, 20, 6)
     assert found["batch"] == 20
     assert min(found.values()) > 0
     assert all(edges_of(live) == before for live in lives)
-    assert clock < lives[0].clock < clock + lives[0].model.unit
-    assert lives[1].clock is None
+    assert clock < lives[0]._state.graph.clock < clock + lives[0].model.unit
+    assert lives[1]._state.graph.clock is None
 
 
 def test_events_are_handed_over_with_times_and_without(lives, events):

@@ -11,7 +11,7 @@ import pytest
 
 from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.loading import load
+from dygcn.live.embedding import load
 from dygcn_lab.soak.promises.disk import Disk, files_of, write_image
 from dygcn_lab.soak.promises.disk_trace import ONCE, compile_trace, read_trace
 from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder

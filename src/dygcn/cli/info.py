@@ -41,7 +41,7 @@ def command(folder: str, as_of: str | None, as_json: bool) -> None:
             "memory": model.half_life,
             **({} if model.expire is None else {"expire": model.expire}),
             **({"whole_weights": True} if model.whole else {}),
-            "clock": live.clock,
+            "clock": live._state.graph.clock,
             "version": live.version,
             **({} if isinstance(live, LiveEmbedding) else _moment(cast("PastEmbedding", live))),
             "digest": digest,

@@ -18,7 +18,7 @@ from dygcn.cli.printing import (
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models import KINDS
 from dygcn.engine.records import DEFAULT_K
-from dygcn.live.of_kinds import links_for
+from dygcn.live.recommending import links_for
 
 
 @click.command("recommend", cls=IdsCommand, context_settings=negative_ids)
@@ -47,7 +47,7 @@ def command(
         me = node_id(node, live.model.ids)
         found = live.recommend(me, k, exclude_linked=not linked, links=links, kind=kind)
         found = [(as_text(name), score) for name, score in found]
-    score_kind = live.score_kind(links_for(live._state, me, links, not linked, kind))
+    score_kind = live.model.score_kind(links_for(live._state, me, links, not linked, kind))
     value = {"score_kind": score_kind, "nodes": [{"id": name, "score": score} for name, score in found]}
     if not found and not as_json:
         click.echo("no node is left to recommend")

@@ -38,4 +38,4 @@ def command(folder: str, a: str, b: str, links: str, as_of: str | None, as_json:
         first, second = (node_id(text, live.model.ids) for text in (a, b))
         score = live.score(first, second, links)
     named = {"a": first, "b": second} if as_json else {"a": str(first), "b": str(second)}
-    show({**named, "score": score, "score_kind": live.score_kind(links)}, as_json)
+    show({**named, "score": score, "score_kind": live.model.score_kind(links)}, as_json)

@@ -15,7 +15,7 @@ from dygcn.engine.events.kinds import as_text
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView
 from dygcn.live.finding import Scored
-from dygcn.live.trying import Moves
+from dygcn.live.what_if import TrialMoves
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
@@ -68,7 +68,7 @@ def command(
         asked = [node_id(text, kind) for text in ask]
         here = {one for one in asked if one in live}
         with live.what_if(**change, now=now) as trial:
-            moves = Moves(trial)
+            moves = TrialMoves(trial)
             gone = {one for one in here if one not in trial}
             found: Found = {
                 one: None if one in gone else (trial.vector(one).tolist(), trial.nearest(one, k))
@@ -87,13 +87,13 @@ Found = dict[int | str, tuple[list[float], Scored] | None]
 Furthest = list[tuple[int | str, float | None]]
 
 
-def _furthest(moves: Moves, live: EmbeddingView, k: int) -> Furthest:
+def _furthest(moves: TrialMoves, live: EmbeddingView, k: int) -> Furthest:
     ids, distance = moves.measure(live)
     named = zip(ids[:k].tolist(), distance[:k].tolist(), strict=True)
     return [(one, None if math.isnan(far) else far) for one, far in named]
 
 
-def _print_for_machines(moves: Moves, furthest: Furthest, left: list[int | str], found: Found) -> None:
+def _print_for_machines(moves: TrialMoves, furthest: Furthest, left: list[int | str], found: Found) -> None:
     asked = [
         {
             "id": one,
@@ -108,7 +108,7 @@ def _print_for_machines(moves: Moves, furthest: Furthest, left: list[int | str],
     print_json({**about, **without, "asked": asked})
 
 
-def _print_for_people(moves: Moves, furthest: Furthest, left: list[int | str], found: Found) -> None:
+def _print_for_people(moves: TrialMoves, furthest: Furthest, left: list[int | str], found: Found) -> None:
     rows = [(str(one), "new" if far is None else f"{far:.4f}") for one, far in furthest]
     rows += [(str(one), "gone") for one in left]
     if rows:

@@ -63,7 +63,7 @@ class ShardsAhead(WriteAhead):
 class ClusterEmbedding(DurableEmbedding):
     """A durable embedding whose graph is divided among shards. Made by `dygcn.cluster.launch`.
 
-    It is used as any embedding. Trials (`what_if`, `explain_change`), `tolerate`, `set_features` and `refit`
+    It is used as any embedding. Trials (`what_if`, `explain_change`), a tolerance, `set_features` and `refit`
     are refused: save a copy, and ask that.
     """
 
@@ -148,8 +148,7 @@ class ClusterEmbedding(DurableEmbedding):
 
     # ---- changes that are no events --------------------------------------------------------------------
 
-    def remove_nodes(self, ids: object) -> Change:
-        """Remove nodes with their edges and ghosts; ids that are not there are counted as missing."""
+    def _remove_nodes(self, ids: object) -> Change:
         column = many_ids(self._state, ids)
         with self._ahead.one_writer():
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
@@ -177,8 +176,10 @@ class ClusterEmbedding(DurableEmbedding):
     def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
         return part.with_dead_forgets(NO_FORGET)
 
-    def tolerate(self, tolerance: float) -> Change:
-        """Refuse all but 0: shards publish everything that moved."""
+    def publish(self, tolerance: float | None = None) -> Change:
+        """Refuse any tolerance but 0: shards publish everything that moved."""
+        if tolerance is None:
+            return super().publish()
         if read_tolerance(tolerance) > 0:
             raise FeatureError(
                 "shards publish everything that moved: what was announced last does not follow from the "

@@ -80,7 +80,7 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
         )
     with open_folder(folder) as live:
         check_model(live.model)
-        if live.tolerance > 0:
+        if live._tolerance > 0:
             raise OptionError(
                 "this folder has a tolerance, and shards publish everything that moved; set it to 0 first"
             )

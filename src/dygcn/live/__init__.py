@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.durable.opening import open, restore
     from dygcn.live.durable.past import PastEmbedding
-    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding, load, start
     from dygcn.live.evaluated import Evaluation
     from dygcn.live.evaluating import evaluate
     from dygcn.live.explaining import Explanation
     from dygcn.live.fitting import fit
-    from dygcn.live.loading import load, start
     from dygcn.live.refitting import Refit
     from dygcn.live.view import EmbeddingView
 else:
@@ -36,10 +35,10 @@ else:
             "Refit": "dygcn.live.refitting",
             "evaluate": "dygcn.live.evaluating",
             "fit": "dygcn.live.fitting",
-            "load": "dygcn.live.loading",
+            "load": "dygcn.live.embedding",
             "open": "dygcn.live.durable.opening",
             "restore": "dygcn.live.durable.opening",
-            "start": "dygcn.live.loading",
+            "start": "dygcn.live.embedding",
         },
     )
 

@@ -3,26 +3,81 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dygcn.engine.models import norms
+from dygcn.engine.models.surprise import reason_names
 from dygcn.engine.records import Changed
 from dygcn.errors import DygcnError, OptionError, StaleChange
-from dygcn.live import exporting, plotting, surprise
+from dygcn.live import exporting, plotting
+from dygcn.live.changed import ChangeRecord
+from dygcn.live.guard import Guarded
+from dygcn.live.search.nearest import VectorCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import Outcome
-    from dygcn.engine.records import Float32, Float64, Int8, Nodes
-    from dygcn.live.surprise import Surprise
-    from dygcn.live.view import EmbeddingView
+    from dygcn.engine.models import Outcome, StateReader
+    from dygcn.engine.records import Bool, Float32, Float64, Int8, Nodes
 
 _SHOWN = 10  # nodes that a notebook shows
 _LISTENERS = 2  # the order at which listeners move
+
+
+class Owner(Guarded, Protocol):
+    """The embedding that a change asks for ids and vectors."""
+
+    _state: StateReader
+
+    @property
+    def version(self) -> int:
+        """How many updates were applied."""
+
+    def _ids_of(self, nodes: Nodes) -> NDArray[Any]:
+        """Return the user's ids of nodes."""
+
+    def _vectors_of(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    """How surprising each event was, in the order of the update (of `remove` and `add`, removals first).
+
+    Attributes
+    ----------
+    src, dst
+        (n,) who asked, and who was the answer.
+    value
+        (n,) minus log P(dst | src) before the event; NaN for an event that adds nothing.
+    rank
+        (n,) share of the last hundred events of `src` that were less surprising; NaN of fewer than five.
+    reasons
+        Up to three columns of the history that made the event unlikely, the strongest first.
+    """
+
+    src: NDArray[Any]
+    dst: NDArray[Any]
+    value: Float64
+    rank: Float64
+    reasons: list[list[str]]
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __repr__(self) -> str:
+        most = np.fmax.reduce(self.value) if len(self) else float("nan")  # removals have none
+        return f"Surprise({len(self)} events, the greatest {most:.1f})"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame with a row for each event; its index is who asked."""
+        reasons = np.array([", ".join(names) for names in self.reasons], object)
+        columns = {"dst": self.dst, "surprise": self.value, "rank": self.rank, "reasons": reasons}
+        return exporting.as_frame(self.src, columns, index="src")
 
 
 class Change:
@@ -49,9 +104,7 @@ class Change:
     ([('bob', 2), ('cat', 1)], ['dan'])
     """
 
-    def __init__(
-        self, live: EmbeddingView, outcome: Outcome, version: int, before: Float32 | None = None
-    ) -> None:
+    def __init__(self, live: Owner, outcome: Outcome, version: int, before: Float32 | None = None) -> None:
         self._live, self._before = live, before
         self._distance: Float64 | None = None
         self._moved = outcome.moved
@@ -67,8 +120,7 @@ class Change:
         self._surprises = outcome.surprises
 
     @property
-    def nodes(self) -> Nodes:
-        """The nodes that moved, for the other modules of this wing."""
+    def _nodes(self) -> Nodes:
         return self._all().nodes
 
     @property
@@ -81,7 +133,7 @@ class Change:
         return self._all().orders
 
     def _all(self) -> Changed:
-        """Return who moved, with the neighbours of hubs, which are looked up when somebody asks."""
+        """Return the nodes that moved, neighbours of hubs included, which are looked up at the first read."""
         if len(self._moved.heavy):
             self._live._guard.run(self._look_up)
         return self._moved
@@ -89,35 +141,39 @@ class Change:
     def _look_up(self) -> None:
         if not len(self._moved.heavy):
             return
+        self._check_current(
+            ": it reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
+            "len(change) before the next update"
+        )
+        self._moved = with_listeners(self._live._state.graph, self._moved)
+
+    def _check_current(self, advice: str) -> None:
         if self._ended or self._live.version != self.version:
             raise StaleChange(
-                f"this change is of version {self.version}, the embedding is at {self._live.version}: it "
-                "reached hubs, whose neighbours are looked up when somebody asks; read ids, orders or "
-                "len(change) before the next update"
+                f"this change is of version {self.version}, the embedding is at {self._live.version}{advice}"
             )
-        self._moved = with_listeners(self._live._state.graph, self._moved)
 
     @property
     def ids(self) -> NDArray[Any]:
         """The nodes that moved, by the user's ids."""
         if self._ids is None:
             self._all()
-            self._live._guard.run(self.keep)
+            self._live._guard.run(self._keep)
         assert self._ids is not None
         return self._ids
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Keep what there is: the state of the change is about to become another one."""
         self._look_up()
-        self.keep()
+        self._keep()
         self._ended = True
 
-    def keep(self) -> None:
+    def _keep(self) -> None:
         """Look up ids and distances now, unless that costs as much as a hub has neighbours."""
         if self._ids is None and not len(self._moved.heavy):
             self._ids = self._live._ids_of(self._moved.nodes)
         if self._before is not None and self._distance is None:
-            self._distance = norms(self._live._vectors_of(self.nodes) - self._before)
+            self._distance = norms(self._live._vectors_of(self._nodes) - self._before)
 
     @property
     def left(self) -> NDArray[Any]:
@@ -128,12 +184,12 @@ class Change:
     def distance(self) -> Float64:
         """How far the vector of each of `ids` moved, (n,); NaN for a node that was not in the graph before.
 
-        Call `track_distances` of the embedding before the update; an `OptionError` if that was not done.
+        Call ``live.track(distances=True)`` before the update; an `OptionError` if that was not done.
         """
         if self._before is None:
-            raise OptionError("no distances were tracked; call live.track_distances() before the update")
+            raise OptionError("no distances were tracked; call live.track(distances=True) before the update")
         if self._distance is None:
-            self._live._guard.run(self.keep)
+            self._live._guard.run(self._keep)
         assert self._distance is not None
         return self._distance
 
@@ -141,14 +197,17 @@ class Change:
     def surprise(self) -> Surprise:
         """How surprising each event of the update was, before it happened.
 
-        Call `track_surprise` of the embedding before the update; an `OptionError` if that was not done.
+        Call ``live.track(surprise=True)`` before the update; an `OptionError` if that was not done.
         """
-        if self._surprises is None:
+        found = self._surprises
+        if found is None:
             raise OptionError(
-                "no surprises were measured; call live.track_surprise() before the update (a bulk load "
+                "no surprises were measured; call live.track(surprise=True) before the update (a bulk load "
                 "measures none)"
             )
-        return surprise.named(self._live._state, self._surprises)
+        shown = self._live._state.graph.ids.shown
+        reasons = reason_names(found.reasons)
+        return Surprise(shown(found.src), shown(found.dst), found.value, found.rank, reasons)
 
     def to_pandas(self) -> Any:
         """Return a pandas frame with a row for each of `ids`, which are its index, and its order.
@@ -159,7 +218,7 @@ class Change:
         --------
         >>> import dygcn
         >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
-        >>> live.track_distances()
+        >>> live.track(distances=True)
         >>> live.update(add=[("ann", "cat")]).to_pandas().columns.tolist()
         ['order', 'distance']
         """
@@ -171,8 +230,8 @@ class Change:
     def plot(self, most: int = 500, ax: Any = None) -> Any:
         """Draw the vectors that moved furthest: from where to where. Needs matplotlib (extra ``plot``).
 
-        Call `track_distances` of the embedding before the update. Nodes that were not in the graph before
-        are left out.
+        Call ``live.track(distances=True)`` before the update. Nodes that were not in the graph before are
+        left out.
 
         Grey dots are the vectors before, in the plane in which they differ most. The length of an arrow is
         the distance that the whole vector moved, in all dimensions, times the number in the title; its
@@ -207,15 +266,13 @@ class Change:
         StaleChange
             After a later update: the state they belong to is gone.
         """
-        if self._ended or self._live.version != self.version:
-            raise StaleChange(
-                f"this change is of version {self.version}, the embedding is at {self._live.version}; "
-                "read the vectors before the next update, or ask live.vectors(change.ids) for today's"
-            )
-        return self._live._guard.run(self._live._vectors_of, self.nodes)
+        self._check_current(
+            "; read the vectors before the next update, or ask live.vectors(change.ids) for today's"
+        )
+        return self._live._guard.run(self._live._vectors_of, self._nodes)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self._nodes)
 
     def __repr__(self) -> str:
         counts = ("unchanged", "missing", "loops", "expired")
@@ -240,7 +297,7 @@ class Change:
 
 
 def with_listeners(graph: Graph, moved: Changed) -> Changed:
-    """Return who moved, with all who listen to a heavy node whose message did."""
+    """Return the nodes that moved, with all that listen to a heavy node whose message did."""
     if not len(moved.heavy):
         return moved
     listeners = np.setdiff1d(graph.push.arcs(moved.heavy)[1], moved.nodes)
@@ -251,3 +308,34 @@ def with_listeners(graph: Graph, moved: Changed) -> Changed:
 
 def _row(tag: str, cells: list[str]) -> str:
     return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+class DistanceTracker:
+    """Keeps the vectors from before an update; each update reads the vectors that the last one moved."""
+
+    def __init__(self, state: StateReader) -> None:
+        self._changes = ChangeRecord(state.graph.ids.high, 0, state.graph)
+        self._cache = VectorCache(state, self._changes)
+        self._position = 0
+        self._here: Bool = np.zeros(0, np.bool_)
+        self.begin()
+
+    def begin(self) -> None:
+        """Read what moved since the last update: the next one is about to change it."""
+        graph = self._cache.state.graph
+        nodes = self._changes.behind(self._position).nodes
+        self._cache.refresh(nodes[graph.present(nodes)])
+        self._position = self._changes.last
+        self._here = graph.here > 0
+
+    def note(self, moved: Changed) -> None:
+        """Record what an update moved."""
+        self._changes.append(moved.nodes, 1, moved.heavy, moved.turned)
+
+    def before(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes before the update, (n, dim); NaN for nodes that were not there."""
+        known = nodes < len(self._here)
+        known[known] = self._here[nodes[known]]
+        rows = np.full((len(nodes), self._cache.state.model.dim), np.nan, np.float32)
+        rows[known] = self._cache.peek(nodes[known])
+        return rows

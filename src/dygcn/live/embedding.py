@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import copy
+import os
 import weakref
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dygcn.engine.events import ColumnOptions, read_events, read_update, single_pair
+from dygcn._late import late
+from dygcn._progress import progress_of
+from dygcn.engine.events import ColumnOptions, read_events, single_pair
 from dygcn.engine.features import CANNOT_BE_SET, Embedding
-from dygcn.engine.models import Outcome, State, drifting_spec, feature_rows
+from dygcn.engine.models import Model, Outcome, State, drifting_spec, feature_rows
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.records import NO_CHANGE, EventBatch
-from dygcn.errors import FeatureError, OptionError
+from dygcn.errors import FeatureError, FolderError, OptionError
 from dygcn.live.announcing import Announcer, check_orders
-from dygcn.live.change import Change, with_listeners
+from dygcn.live.change import Change, DistanceTracker, with_listeners
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.clock import warn_of_jump
-from dygcn.live.distances import DistanceTracker
+from dygcn.live.durable.storage.layout import is_durable
+from dygcn.live.files import load_state
 from dygcn.live.finding import check_alone, many_ids
 from dygcn.live.guard import Guard, guarded
-from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from dygcn._progress import Asked
+    from dygcn.engine.models import StateImage, StateWriter
     from dygcn.engine.records import Int64
+    from dygcn.live import refitting
     from dygcn.live.announcing import Unsaid
+else:  # it brings all of training, and most who load an embedding never fit one
+    refitting = late("dygcn.live.refitting")
 
 
 class LiveEmbedding(EmbeddingView):
@@ -43,11 +51,9 @@ class LiveEmbedding(EmbeddingView):
     (True, 4, (16,), 1)
     """
 
-    def __init__(self, state: State, version: int = 0) -> None:
-        super().__init__(state, Guard(state))
-        self._version = version
+    def __init__(self, state: StateWriter, version: int = 0) -> None:
+        super().__init__(state, Guard(state), version)
         self._changes: ChangeRecord | None = None  # until somebody reads it
-        self._cache: VectorCache | None = None
         self._tracker: DistanceTracker | None = None
         self._announcer: Announcer | None = None  # with a tolerance
         self._latest: weakref.ReferenceType[Change] | None = None
@@ -75,8 +81,9 @@ class LiveEmbedding(EmbeddingView):
         add, remove
             Edges instead of events; removes come first. An added edge that exists gets the new weight.
         remove_nodes
-            Ids to remove with all of their edges, as by the method `remove_nodes`. Not together with events,
-            edges or a time: an update happens as a whole, and this would be two.
+            Ids to remove with their edges, their features and what is remembered of removed edges; those that
+            are not in the graph are counted in ``change.missing``. Not together with events, edges or a time:
+            an update happens as a whole, and this would be two.
         now
             The time: it moves the clock, and dates events without `t`. Without it they happen when the last
             one did; a model with memory refuses them.
@@ -103,14 +110,14 @@ class LiveEmbedding(EmbeddingView):
         """
         if remove_nodes is not None:
             check_alone(events, add, remove, now)
-            return self.remove_nodes(remove_nodes)
+            return self._remove_nodes(remove_nodes)
         model = self._state.model
         plain = events is None and now is None and not names and not model.relations
         pair = single_pair(add, remove) if plain else None
         edge = None if pair is None else self._state.find_edge(*pair)
         if edge is not None:
             return self._apply(edge, now)
-        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
+        batch = self._read_update(events, add, remove, names)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
         return self._apply(batch, now)
@@ -135,11 +142,7 @@ class LiveEmbedding(EmbeddingView):
         return change
 
     @guarded
-    def bulk(
-        self,
-        parts: Iterable[object],
-        **names: Unpack[ColumnOptions],
-    ) -> Change:
+    def bulk(self, parts: Iterable[object], **names: Unpack[ColumnOptions]) -> Change:
         """Load a large graph: apply events part by part, and compute all messages once, at the end.
 
         What `update` does for one batch after the other, faster when most of the graph changes. All nodes
@@ -210,13 +213,19 @@ class LiveEmbedding(EmbeddingView):
         return self._write(drifting.restart(self._state, base))
 
     @guarded
-    def tolerate(self, tolerance: float) -> Change:
-        """Publish fewer moves where a hub's neighbours move by little. Reads are exact, whatever it is.
+    def publish(self, tolerance: float | None = None) -> Change:
+        """Publish every move that was kept back; with a tolerance, keep back smaller ones from now on.
 
-        The neighbours of a node with 128 edges or more count as moved once the node's message is further than
-        `tolerance` from where it was when they last did, where a feature vector has length one; at 0, the
-        default, whenever it moves. Changes, the feed, sinks and the index follow; `error_bound` says how far
-        from the exact vector a published one may be. Setting a tolerance publishes everything before.
+        Reads are exact, whatever the tolerance is. Changes, the feed, sinks and the index follow what is
+        published, and after this call that is exact, to the bit; `error_bound` says how far from the exact
+        vector a published one may be later.
+
+        Parameters
+        ----------
+        tolerance
+            The neighbours of a node with 128 edges or more count as moved once the node's message is further
+            than this from where it was when they last did, where a feature vector has length one; at 0, the
+            default of an embedding, whenever it moves. None: the tolerance stays as it is.
 
         Examples
         --------
@@ -224,20 +233,21 @@ class LiveEmbedding(EmbeddingView):
         >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)] + [(300, 301), (301, 302)], dim=8)
         >>> len(live.update(add=[(0, 300)]))    # the hub's message hardly moves, and each neighbour a little
         202
-        >>> _ = live.tolerate(0.1)
+        >>> _ = live.publish(tolerance=0.1)
         >>> live.update(add=[(0, 302)]).ids.tolist()
         [0, 301, 302]
-        >>> len(live.flush())
+        >>> len(live.publish())
         201
         """
-        allowed = read_tolerance(tolerance)
-        check_orders(self._state, allowed)
-        return self._write(lambda: self._tolerate(allowed), published=True)
+        allowed = None if tolerance is None else check_orders(self._state, read_tolerance(tolerance))
 
-    def _tolerate(self, allowed: float) -> Outcome:
-        done = self._flushed()
-        self._announce_beyond(allowed)
-        return done
+        def publish() -> Outcome:
+            moved = NO_CHANGE if self._announcer is None else self._announcer.flush()
+            if allowed is not None:
+                self._announce_beyond(allowed)
+            return Outcome(moved, self._state.transaction.nobody)
+
+        return self._write(publish, published=True)
 
     def _announce_beyond(self, tolerance: float, unsaid: Unsaid | None = None) -> None:
         """Take up a tolerance; whatever else was kept back before it must be published already."""
@@ -247,24 +257,11 @@ class LiveEmbedding(EmbeddingView):
         """Return what is kept back; None without a tolerance."""
         return None if self._announcer is None else self._announcer.image()
 
-    def _flushed(self) -> Outcome:
-        moved = NO_CHANGE if self._announcer is None else self._announcer.flush()
-        return Outcome(moved, self._state.transaction.nobody)
-
     def _announces(self) -> Announcer | None:
         return self._announcer
 
     @guarded
-    def flush(self) -> Change:
-        """Publish every move that a tolerance has kept back: what is published is exact then, to the bit."""
-        return self._write(self._flushed, published=True)
-
-    @guarded
-    def remove_nodes(self, ids: object) -> Change:
-        """Remove nodes with their edges, their features and what is remembered of removed edges.
-
-        Ids that are not in the graph are counted in ``change.missing``.
-        """
+    def _remove_nodes(self, ids: object) -> Change:
         column = many_ids(self._state, ids)
         nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
         known = nodes[nodes >= 0]
@@ -282,7 +279,7 @@ class LiveEmbedding(EmbeddingView):
         """Let the last change look up its ids and distances while they are there; keep vectors if wanted."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:
-            latest.keep()
+            latest._keep()
         if self._tracker is not None:
             self._tracker.begin()
 
@@ -313,50 +310,71 @@ class LiveEmbedding(EmbeddingView):
         self._version = version
 
     @guarded
-    def track_distances(self, on: bool = True) -> None:
-        """Let every update measure how far vectors move, for `Change.distance`; or no longer.
+    def track(self, *, distances: bool | None = None, surprise: bool | None = None) -> None:
+        """Let every update measure how far vectors move, or how surprising its events are; or no longer.
 
-        All vectors are read once, now; then each update reads those that the last one moved.
-
-        Examples
-        --------
-        >>> import dygcn
-        >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
-        >>> live.track_distances()
-        >>> change = live.update(add=[("cat", "dan")])
-        >>> dict(zip(change.ids.tolist(), change.distance.round(3).tolist()))["dan"]
-        nan
-        """
-        self._tracker = DistanceTracker(self._state) if on else None
-        if self._tracker is not None:
-            self._tracker.begin()
-
-    @guarded
-    def track_surprise(self, on: bool = True) -> None:
-        """Let every update measure how surprising its events are, for `Change.surprise`; or no longer.
-
-        It needs a model that was fitted on events with times. Each event then costs some hundred
-        microseconds more: it is compared with whom the asker had before, and with 256 others.
+        Parameters
+        ----------
+        distances
+            For `Change.distance`: all vectors are read once, now; then each update reads those that the last
+            one moved. None: as before.
+        surprise
+            For `Change.surprise`, of a model that was fitted on events with times. Each event then costs some
+            hundred microseconds more: it is compared with whom the asker had before, and with 256 others.
+            None: as before.
 
         Examples
         --------
         >>> import dygcn
         >>> days = [(who, f"desk of {who}", float(day)) for day in range(99) for who in ("ann", "bob")]
         >>> live = dygcn.fit(days, columns=("src", "dst", "t"), dim=8)
-        >>> live.track_surprise()
+        >>> live.track(distances=True, surprise=True)
         >>> change = live.update(add=[("ann", "desk of ann"), ("ann", "desk of bob")], now=99.0)
         >>> usual, odd = change.surprise.value
-        >>> bool(odd > usual + 2)
-        True
+        >>> bool(odd > usual + 2), len(change.distance) == len(change)
+        (True, True)
         """
-        self._state.track_surprise(on)
+        if surprise is not None:
+            self._state.track_surprise(surprise)
+        if distances is not None:
+            self._tracker = DistanceTracker(self._state) if distances else None
 
     # ---- the rest ------------------------------------------------------------------------------------
 
-    @property
-    def version(self) -> int:
-        """How many updates were applied."""
-        return self._version
+    def recompute(self: EmbeddingView) -> LiveEmbedding:
+        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
+
+        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
+        update, or with nothing of it.
+        """
+        if not self.model.spec.from_graph:
+            raise OptionError(
+                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
+                "restart() takes a fresh base"
+            )
+
+        def image() -> StateImage:
+            if self._state.torn:
+                self._state.complete()
+            else:
+                self._guard.check()
+            return self._state.image()[0]
+
+        return LiveEmbedding(State.from_image(self.model, self._guard.run_torn(image)), self.version)
+
+    def refit(self: EmbeddingView, progress: Asked = "auto") -> refitting.Refit[LiveEmbedding]:
+        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed.
+
+        `progress` is as in `dygcn.fit`.
+        """
+
+        def make(state: State, tolerance: float) -> LiveEmbedding:
+            live = LiveEmbedding(state)
+            live._announce_beyond(tolerance)
+            return live
+
+        with progress_of(progress, refitting.PHASES) as notify:
+            return refitting.refit(self, make, notify)
 
     @guarded
     def __deepcopy__(self, memo: dict[int, object]) -> LiveEmbedding:
@@ -372,8 +390,50 @@ class LiveEmbedding(EmbeddingView):
             self._changes = ChangeRecord(self._state.graph.ids.high, sequence, self._state.graph)
         return self._changes
 
-    def _cached(self) -> VectorCache:
-        """Return the vectors that were read and did not move since."""
-        if self._cache is None:
-            self._cache = VectorCache(self._state, self._change_record())
-        return self._cache
+
+def start(model: Model) -> LiveEmbedding:
+    """Return the model at work on an empty graph.
+
+    A model that keeps an embedding fresh starts with the nodes of that embedding, without edges. One of the
+    paper's rules has no vectors yet: give it a graph (`update`), then a base (`restart`).
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> live = dygcn.fit([(1, 2), (2, 3)], dim=8)
+    >>> again = dygcn.start(live.model)
+    >>> _ = again.update(add=[(2, 3), (1, 2)])
+    >>> again.digest() == live.digest()
+    True
+    """
+    state = State(model)
+    if model.baseline is not None:
+        state.set_features(model.baseline.ids, model.baseline.vectors)
+    return LiveEmbedding(state)
+
+
+def load(path: str | os.PathLike[str]) -> LiveEmbedding:
+    """Load what `LiveEmbedding.save` wrote. Every byte is checked before use; nothing is unpickled.
+
+    Raises
+    ------
+    MissingFolder
+        If there is none.
+    DamagedFolder
+        If it is truncated, altered or contradicts itself.
+    UnsupportedFolder
+        If it was written in another format version.
+
+    Examples
+    --------
+    >>> import dygcn, tempfile
+    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     live.save(f"{folder}/friends.dygcn")
+    ...     same = dygcn.load(f"{folder}/friends.dygcn")
+    >>> same.digest() == live.digest()
+    True
+    """
+    if is_durable(path):
+        raise FolderError(f"{path} is durable: its log is newer than what is saved; use dygcn.open")
+    return LiveEmbedding(*load_state(path))

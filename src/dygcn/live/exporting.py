@@ -67,14 +67,6 @@ def as_frame(
     return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
 
 
-def as_keyed_vectors(ids: NDArray[Any], vectors: Float32) -> Any:
-    """Return gensim's KeyedVectors; the key of a node is its id as text."""
-    models = _import("gensim.models", "; live.to_word2vec(path) writes a file that gensim and others load")
-    keyed = models.KeyedVectors(vectors.shape[1])
-    keyed.add_vectors([str(one) for one in ids.tolist()], vectors)
-    return keyed
-
-
 def write_word2vec(path: str | os.PathLike[str], ids: NDArray[Any], vectors: Float32) -> None:
     """Write vectors in the text format of word2vec: a line with both sizes, then an id and its vector a line.
 
@@ -109,9 +101,9 @@ def as_networkx(graph: Graph) -> Any:
     return found
 
 
-def _import(name: str, otherwise: str = "") -> Any:
+def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
         package = name.partition(".")[0]
-        raise MissingExtra(f"{package} is not installed. Run: pip install {package}{otherwise}") from missing
+        raise MissingExtra(f"{package} is not installed. Run: pip install {package}") from missing

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from dygcn.errors import EventError, OptionError, UnknownNode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dygcn.engine.events.kinds import KindId, Kinds
-    from dygcn.engine.models import State
+    from dygcn.engine.graph import Graph
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.models import StateReader
     from dygcn.engine.records import Float32, IdColumn, Nodes
 
 OneId: TypeAlias = int | str | UUID | tuple[str, int | str | UUID]
@@ -33,21 +37,16 @@ Scored: TypeAlias = "list[tuple[int | str | KindId, float]]"
 """An answer: ids and their scores, best first."""
 
 
-def check_alone(*others: object) -> None:
-    """Refuse an update that removes nodes and also has events or a time: these would be two steps.
+EVERY_KIND = "*"
 
-    Examples
-    --------
-    >>> check_alone(None, [(1, 2)])
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: remove_nodes= goes alone; make two updates, first of edges, then of nodes
-    """
+
+def check_alone(*others: object) -> None:
+    """Refuse an update that removes nodes and also has events or a time: these would be two steps."""
     if any(one is not None for one in others):
         raise OptionError("remove_nodes= goes alone; make two updates, first of edges, then of nodes")
 
 
-def many_ids(state: State, ids: object, kind: str | None = None) -> IdColumn:
+def many_ids(state: StateReader, ids: object, kind: str | None = None) -> IdColumn:
     """Read a list of ids; one id alone is refused."""
     known = state.graph.ids
     if isinstance(ids, str) or (known.kinds is not None and known.kinds.is_id(ids)):
@@ -55,21 +54,15 @@ def many_ids(state: State, ids: object, kind: str | None = None) -> IdColumn:
     return known.read(ids, kind)
 
 
-def as_many(state: State, ids: object) -> object:
+def as_many(state: StateReader, ids: object) -> object:
     """Return one id as a list of one, and several ids as they are."""
     kinds = state.graph.ids.kinds
-    alone = isinstance(ids, int | str | np.integer) or (kinds is not None and kinds.is_id(ids))
+    alone = isinstance(ids, int | str | UUID | np.integer) or (kinds is not None and kinds.is_id(ids))
     return [ids] if alone else ids
 
 
 def one_or_more_ids(asked: object, kinds: Kinds | None = None) -> Any:
-    """Return a list of ids, or one id as it is; text is one id.
-
-    Examples
-    --------
-    >>> one_or_more_ids("ann"), one_or_more_ids(("ann", "bob")), one_or_more_ids(np.arange(2))
-    ('ann', ['ann', 'bob'], [0, 1])
-    """
+    """Return a list of ids, or one id as it is; text is one id."""
     _check_flat(asked)
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
@@ -84,21 +77,10 @@ def _check_flat(ids: object) -> None:
         raise OptionError(f"the ids have {dimensions} dimensions; pass one id, or a flat list of ids")
 
 
-def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
-    """Return the nodes of ids; `kind` is that of ids without one, where they may be of several.
+def find_nodes(state: StateReader, ids: object, kind: str | None = None) -> Nodes:
+    """Return the nodes of ids; an UnknownNode for the first that is not in the graph.
 
-    Raises
-    ------
-    UnknownNode
-        For the first id that is not in the graph now.
-    OptionError
-        For an array of more than one dimension.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> find_nodes(dygcn.fit([("ann", "bob")], dim=4)._state, ["bob", "ann"]).tolist()
-    [1, 0]
+    `kind` is that of ids without one, where they may be of several.
     """
     if isinstance(ids, Iterable) and not isinstance(ids, Sized):
         ids = list(ids)
@@ -114,17 +96,17 @@ def find_nodes(state: State, ids: object, kind: str | None = None) -> Nodes:
     return nodes
 
 
-def find_or_cold(state: State, ids: object) -> Nodes:
+def find_or_cold(state: StateReader, ids: object) -> Nodes:
     """Return the nodes of ids, -1 for an id that is not in the graph."""
     return state.graph.find(many_ids(state, ids))
 
 
-def find_past(state: State, ids: object) -> Nodes | None:
+def find_past(state: StateReader, ids: object) -> Nodes | None:
     """Return the numbers of ids in the history, -1 for an id that never had an event; None without one."""
     return None if state.history is None else state.history.find(many_ids(state, as_many(state, ids)))
 
 
-def _ids_are(state: State) -> str:
+def _ids_are(state: StateReader) -> str:
     kinds = state.graph.ids.kinds
     if kinds is None:
         return f"its ids are {state.model.ids}"
@@ -132,19 +114,9 @@ def _ids_are(state: State) -> str:
 
 
 def vector_or_ids(asked: object, dim: int, kinds: Kinds | None = None) -> Any:
-    """Return what was meant: a vector of float32, a list of ids, or one id as it is.
+    """Return a vector of float32, a list of ids, or one id as it is.
 
     Floats are numbers of a vector, since no id is one; whole numbers are ids.
-
-    Raises
-    ------
-    OptionError
-        For a vector that has no direction, or is none of `dim` finite numbers.
-
-    Examples
-    --------
-    >>> vector_or_ids("ann", 2), vector_or_ids(("ann", "bob"), 2), vector_or_ids([0.5, 2], 2).dtype
-    ('ann', ['ann', 'bob'], dtype('float32'))
     """
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
@@ -173,3 +145,45 @@ def _checked_vector(values: list[Any], dim: int) -> Float32:
     if not vector.any():
         raise OptionError("the vector is zero, so it has no direction and no node is nearest to it")
     return vector
+
+
+def linked_nodes(graph: Graph, node: int) -> Nodes:
+    """Return the nodes that a node has an edge with now, in either direction; ghosts are not edges."""
+    me = np.array([node], np.int32)
+    sides = (graph.pull, graph.push) if graph.directed else (graph.pull,)
+    found = [other[weight > 0] for _, other, weight in (side.arcs(me) for side in sides)]
+    return np.unique(np.concatenate(found))
+
+
+def of_kind(ids: IdMap, nodes: Nodes, kind: str | None) -> Nodes:
+    """Return the nodes that are of a kind; None or "*": all of them."""
+    check_kind(ids, kind)
+    return nodes if kind is None or kind == EVERY_KIND else nodes[ids.of_kind(nodes, kind)]
+
+
+def check_kind(ids: IdMap, kind: str | None) -> None:
+    """Refuse a kind that the graph does not have; None and "*" are allowed in any."""
+    if kind is None or kind == EVERY_KIND:
+        return
+    if ids.kinds is None:
+        raise OptionError(f"kind is {kind!r}; nodes of this graph have no kinds: fit(..., kinds=) gives them")
+    ids.kinds.check(kind)
+
+
+def own_kind(ids: IdMap, node: int) -> str | None:
+    """Return the kind of a node."""
+    if ids.kinds is None:
+        return None
+    kind: str = ids.shown(ids.names(np.array([node], np.int32)))[0].kind
+    return kind
+
+
+def grouped(ids: IdMap, nodes: Nodes, kind: str | None) -> Iterator[tuple[str | None, Nodes]]:
+    """Yield the kind of answers and the nodes that want them: one kind for all, or each its own."""
+    if ids.kinds is None or kind is not None:
+        yield kind, nodes
+        return
+    for one in ids.kinds.names:
+        own = nodes[ids.of_kind(nodes, one)]
+        if len(own):
+            yield one, own

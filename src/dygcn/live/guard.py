@@ -1,11 +1,11 @@
-"""Who may use an embedding: one thread at a time, and nobody while its state is torn."""
+"""The lock of an embedding: one thread at a time, and no call while the state is torn."""
 
 from __future__ import annotations
 
 import functools
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from dygcn.errors import ConcurrentUse, OpenTrial
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.engine.graph.staging import Before
-    from dygcn.engine.models import State
-    from dygcn.live.vector_view import VectorView
+    from dygcn.engine.models import StateWriter
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_V = TypeVar("_V", bound="VectorView")
+_V = TypeVar("_V", bound="Guarded")
 _BUSY = (
     "another thread is using this embedding; use it from one thread, or hold a lock of your own around every "
     "call (a durable embedding has one: with live.lock)"
@@ -37,7 +36,7 @@ class Guard:
     state, and noted nowhere else: an interrupt cannot leave a note behind that is wrong.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateWriter) -> None:
         self.lock = threading.RLock()
         self.waits = False  # whether a second thread waits for the first, instead of being refused
         self.trial: Before | None = None  # which trial is answered for; None: the embedding itself
@@ -63,19 +62,11 @@ class Guard:
                 self.lock.release()
 
     def owned(self) -> bool:
-        """Whether this thread holds the lock."""
+        """Return whether this thread holds the lock."""
         return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def check(self) -> None:
-        """Refuse a state that is torn, or that is another one for a trial than is asked about.
-
-        Raises
-        ------
-        OpenTrial
-            If a trial of the embedding is open, or this is one that has ended.
-        TornState
-            If an exception interrupted a change, or if this thread is in the middle of one.
-        """
+        """Refuse a state that is torn, or one of another trial than this guard answers for."""
         transaction = self._state.transaction
         if transaction.torn:
             self._state.check()
@@ -85,17 +76,7 @@ class Guard:
             raise OpenTrial(_LENT if open_still else _OVER)
 
     def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
-        """Make a call.
-
-        Raises
-        ------
-        ConcurrentUse
-            If another thread is inside one.
-        OpenTrial
-            If a trial of the embedding is open, or this is one that has ended.
-        TornState
-            If an exception interrupted a change, or if this thread is in the middle of one.
-        """
+        """Make a call while holding the lock, of a state that is complete."""
         held = False
         try:  # first, lest an interrupt leaves the lock behind
             held = self.lock.acquire(blocking=self.waits)
@@ -121,12 +102,18 @@ class Guard:
             if held:
                 self.lock.release()
 
-    def __reduce__(self) -> tuple[type[Guard], tuple[State]]:
+    def __reduce__(self) -> tuple[type[Guard], tuple[StateWriter]]:
         return Guard, (self._state,)  # a copy has a lock of its own
 
 
+class Guarded(Protocol):
+    """What has a guard."""
+
+    _guard: Guard
+
+
 def guarded(method: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_V, _P], _R]:
-    """Let one thread at a time call a method, and nobody while the state is torn."""
+    """Let one thread at a time call a method, and none while the state is torn."""
 
     @functools.wraps(method)
     def call(self: _V, /, *arguments: _P.args, **options: _P.kwargs) -> _R:

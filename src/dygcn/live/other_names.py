@@ -13,7 +13,7 @@ T = TypeVar("T")
 _ADD = "live.update(add=[(a, b)]) adds edges"
 _NODE = "a node comes with its first edge, live.update(add=[(a, b)]), or by live.set_features(ids, rows)"
 _REMOVE = "live.update(remove=[(a, b)]) removes edges"
-_REMOVE_NODES = "live.remove_nodes([a]) removes nodes and their edges"
+_REMOVE_NODES = "live.update(remove_nodes=[a]) removes nodes and their edges"
 _NEAREST = "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
 _VECTOR = "live.vector(a), or live[a], returns the vector of a node"
 _VECTORS = (
@@ -49,9 +49,11 @@ ATTRIBUTES = {
     "number_of_edges": "live.edge_count says how many edges there are",
     "has_node": "a in live says whether a node is there",
     "has_edge": "b in live.neighbors(a) says whether an edge is there",
+    "degree": "len(live.neighbors(a)) says how many neighbours a has",
     "neighbours": "live.neighbors(a) returns the nodes that a has an edge with",
     # gensim, and indexes of vectors
     "wv": _VECTORS,
+    "to_keyed_vectors": "live.to_word2vec(path) writes a file that gensim loads",
     "most_similar": _NEAREST,
     "similar": _NEAREST,
     "kneighbors": _NEAREST,
@@ -97,6 +99,7 @@ ATTRIBUTES = {
     "to_df": _FRAME,
     "values": _VECTORS,
     "numpy": _VECTORS,
+    "to_numpy": _VECTORS,
     "shape": "len(live) says how many nodes there are, live.model.dim is the length of a vector",
     "keys": "live.ids() returns the ids of all nodes",
     "to_pickle": _SAVE,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dygcn.engine.models import link_vectors, node_traits
-from dygcn.engine.models.links import COSINE
-from dygcn.live.finding import find_nodes
-from dygcn.live.scoring import filter_of, head_of, looks_at_history, pair_scores
+from dygcn.engine.models.links import COSINE, FILTER
+from dygcn.live.finding import EVERY_KIND, check_kind, find_nodes, linked_nodes, of_kind
+from dygcn.live.scoring import filter_of, head_of, pair_scores
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import State
+    from dygcn.engine.models import StateReader
     from dygcn.engine.records import Bool, Float64, Nodes
     from dygcn.live.search.nearest import VectorCache
 
@@ -26,7 +26,7 @@ _BY_DOT = 2_000, 20_000  # candidates with the greatest dot products: a fifth of
 _BY_PATH = 2_000  # candidates two edges away, those with most paths first
 
 
-def allowed_nodes(state: State, among: Among) -> Nodes:
+def allowed_nodes(state: StateReader, among: Among) -> Nodes:
     """Return the nodes that may be an answer, in the order of the user's ids."""
     graph = state.graph
     if among is None:
@@ -38,26 +38,66 @@ def allowed_nodes(state: State, among: Among) -> Nodes:
     return graph.ids.sorted(np.unique(find_nodes(state, among)))
 
 
-def linked_nodes(graph: Graph, node: int) -> Nodes:
-    """Return the nodes that a node has an edge with now, in either direction; ghosts are not edges."""
-    me = np.array([node], np.int32)
-    sides = (graph.pull, graph.push) if graph.directed else (graph.pull,)
-    found = [other[weight > 0] for _, other, weight in (side.arcs(me) for side in sides)]
-    return np.unique(np.concatenate(found))
+def asking_kind(state: StateReader) -> str | None:
+    """Return the kind that an id without kind is of when recommendations are asked for: the first one."""
+    kinds = state.graph.ids.kinds
+    return None if kinds is None else kinds.names[0]
+
+
+def links_of(
+    state: StateReader,
+    node: int,
+    links: str | None,
+    exclude_linked: bool,
+    kind: str | None,
+    allowed: Nodes | None = None,
+) -> str:
+    """Return the score that recommendations are ranked by: the filter's where it knows asker and answers.
+
+    `allowed` are the nodes that may be an answer; None: all.
+    """
+    check_kind(state.graph.ids, kind)
+    if links is not None:
+        return links
+    if not exclude_linked:
+        return "next"
+    known = state.filter is not None and state.filter.knows(state.graph, node, kind, allowed)
+    return FILTER if known else "new"
+
+
+def links_for(
+    state: StateReader,
+    one: object,
+    links: str | None,
+    exclude_linked: bool,
+    kind: str | None,
+    among: Among = None,
+) -> str:
+    """Return the same for an id."""
+    node = int(find_nodes(state, [one], asking_kind(state))[0])
+    allowed = None if among is None else allowed_nodes(state, among)
+    return links_of(state, node, links, exclude_linked, kind, allowed)
+
+
+def kind_of_links(state: StateReader, node: int, nodes: Nodes, kind: str | None) -> Nodes:
+    """Return the nodes that are of a kind; None: of a kind that the neighbours of a node are of."""
+    ids = state.graph.ids
+    if kind is not None or ids.kinds is None:
+        return of_kind(ids, nodes, kind)
+    linked = linked_nodes(state.graph, node)
+    wanted = [one for one in ids.kinds.names if ids.of_kind(linked, one).any()]
+    return nodes[np.logical_or.reduce([ids.of_kind(nodes, one) for one in wanted])] if wanted else nodes
 
 
 def filtered_nodes(
-    state: State, node: int, k: int, among: Nodes | None, exclude_linked: bool, kind: str | None
+    state: StateReader, node: int, k: int, among: Nodes | None, exclude_linked: bool, kind: str | None
 ) -> tuple[Nodes, Float64]:
     """Return the k nodes that the filter scores best, and their scores; ties in the order of the user's ids.
 
-    Parameters
-    ----------
-    among
-        Who may be an answer; None: everybody.
+    `among` are the nodes that may be an answer; None: all.
     """
     graph, filter_ = state.graph, filter_of(state)
-    some = kind not in (None, "*") and graph.ids.kinds is not None and filter_.head.answers != (kind,)
+    some = kind not in (None, EVERY_KIND) and graph.ids.kinds is not None and filter_.head.answers != (kind,)
     count = graph.ids.high if some else k
     nodes, scores = filter_.scores(graph, node, linked=not exclude_linked, among=among, count=count)
     if some:
@@ -77,7 +117,13 @@ def filtered_nodes(
 
 
 def recommend_nodes(
-    state: State, cache: VectorCache, node: int, k: int, allowed: Nodes, exclude_linked: bool, links: str
+    state: StateReader,
+    cache: VectorCache,
+    node: int,
+    k: int,
+    allowed: Nodes,
+    exclude_linked: bool,
+    links: str,
 ) -> tuple[Nodes, Float64]:
     """Return the k allowed nodes with the greatest score, and their scores; ties in the order of `allowed`.
 
@@ -98,7 +144,7 @@ def recommend_nodes(
     return candidates[best], scores[best]
 
 
-def _greatest_dots(state: State, cache: VectorCache, node: int, candidates: Nodes, links: str) -> Bool:
+def _greatest_dots(state: StateReader, cache: VectorCache, node: int, candidates: Nodes, links: str) -> Bool:
     """Mark the candidates whose link vectors have the greatest dot products with the node's."""
     head, unit = head_of(state.model, links) or COSINE, state.model.unit
     (vectors, lengths), me = cache.refresh(candidates), np.array([node], np.int32)
@@ -113,9 +159,9 @@ def _greatest_dots(state: State, cache: VectorCache, node: int, candidates: Node
     return marked
 
 
-def _often_lately(state: State, links: str) -> Nodes:
+def _often_lately(state: StateReader, links: str) -> Nodes:
     """Return the nodes that events had most as their answer, if the history decides."""
-    if state.history is None or not looks_at_history(state.model, links):
+    if state.history is None or not state.model.asks_history(links):
         return np.empty(0, np.int32)
     found = state.graph.find(state.history.ids.names(state.history.popular(_BY_PATH)))
     return found[found >= 0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.walks import turn_rows
 from dygcn.errors import FeatureError
-from dygcn.live.embedding import LiveEmbedding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models import Model, StateImage
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
     from dygcn.live.vector_view import VectorView
 
+T = TypeVar("T")
 SHARE = 0.05
 """Of the linked pairs that are held out."""
 FEWEST, MOST = 64, 5_000
@@ -47,7 +49,7 @@ _ROWS = 1 << 14  # that are multiplied at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Refit:
+class Refit(Generic[T]):
     """What `LiveEmbedding.refit` made, and whether it is better. Nothing is swapped in: you decide.
 
     Attributes
@@ -78,7 +80,7 @@ class Refit:
     (3, 0)
     """
 
-    embedding: LiveEmbedding
+    embedding: T
     cosine: float
     cosine_p10: float
     auc_before: float
@@ -114,8 +116,11 @@ class _Taken:
 PHASES = ("factorising walks", 1), ("factorising walks", 1)
 
 
-def refit(live: VectorView, progress: Progress | None = None) -> Refit:
-    """Make rows anew; the embedding is held only while its graph is copied."""
+def refit(live: VectorView, make: Callable[[State, float], T], progress: Progress | None = None) -> Refit[T]:
+    """Make rows anew; the embedding is held only while its graph is copied.
+
+    `make` returns an embedding of a state and a tolerance.
+    """
     model = live.model
     _check(model)
     taken = live._guard.run(_take, live)
@@ -129,11 +134,9 @@ def refit(live: VectorView, progress: Progress | None = None) -> Refit:
     if model.following is not None and taken.image.history is not None:
         state.history = History.from_image(model.ids, model.following.span, taken.image.history)
     now = state.reading().vectors(graph.find(taken.names))
-    fresh = LiveEmbedding(state)
-    fresh._announce_beyond(taken.tolerance)
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(
-        fresh,
+        make(state, taken.tolerance),
         float(cosines.mean()),
         float(np.quantile(cosines, 0.1)),
         *_compare(model, image, held, own, progress),
@@ -155,7 +158,7 @@ def _check(model: Model) -> None:
 
 def _take(live: VectorView) -> _Taken:
     nodes = live._state.graph.some_nodes(live.model.seed, LOOKED_AT)
-    return _Taken(live._state.loose_image()[0], live._names(nodes), live._vectors_of(nodes), live.tolerance)
+    return _Taken(live._state.loose_image()[0], live._names(nodes), live._vectors_of(nodes), live._tolerance)
 
 
 def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Model:

@@ -10,7 +10,6 @@ from dygcn.engine.models import (
     KINDS,
     LinkHead,
     Model,
-    State,
     node_traits,
     pair_columns,
     pair_cosines,
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.history import History
-    from dygcn.engine.records import Float64, Int64, Nodes, ScoreKind
+    from dygcn.engine.models import StateReader
+    from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
 
 
@@ -38,12 +38,7 @@ def head_of(model: Model, links: str) -> LinkHead | None:
     return model.links.get(links, model.links.get("all"))
 
 
-def looks_at_history(model: Model, links: str) -> bool:
-    """Say whether the history of events decides the score of a kind of links."""
-    return links in ("next", "listed") and model.following is not None
-
-
-def filter_of(state: State) -> Filter:
+def filter_of(state: StateReader) -> Filter:
     """Return the filter of a state, or say how to get one."""
     if state.filter is None:
         raise FeatureError(
@@ -53,20 +48,9 @@ def filter_of(state: State) -> Filter:
     return state.filter
 
 
-def kind_of_score(model: Model, links: str) -> ScoreKind:
-    """Return what the scores of a kind of links are: log-odds, rank, cosine or filter."""
-    if links == FILTER:
-        return "filter"
-    if looks_at_history(model, links):
-        return "rank"
-    if head_of(model, links) is None:
-        return "cosine"
-    return "log-odds" if links == "new" and "new" in model.links else "rank"
-
-
 def to_probabilities(model: Model, scores: Float64, links: str) -> Float64:
     """Return probabilities for scores; an OptionError where these are no log-odds."""
-    kind = kind_of_score(model, links)
+    kind = model.score_kind(links)
     if kind != "log-odds":
         raise OptionError(f"scores of links={links!r} are of kind {kind!r}, which has no probabilities")
     found: Float64 = 1.0 / (1.0 + np.exp(-scores))
@@ -74,7 +58,7 @@ def to_probabilities(model: Model, scores: Float64, links: str) -> Float64:
 
 
 def pair_scores(
-    state: State,
+    state: StateReader,
     cache: VectorCache,
     first: Nodes,
     second: Nodes,
@@ -87,7 +71,7 @@ def pair_scores(
     """
     if links == FILTER:
         return _filter_scores(state, first, second)
-    if looks_at_history(state.model, links):
+    if state.model.asks_history(links):
         return _next_scores(state, cache, first, second, numbers, listed=links == "listed")
     head, named = head_of(state.model, links), np.unique(np.concatenate((first, second)))
     here = named[named >= 0]
@@ -106,7 +90,7 @@ def pair_scores(
     return head.score(columns, pair_pasts(graph, first, second, unit))
 
 
-def _filter_scores(state: State, first: Nodes, second: Nodes) -> Float64:
+def _filter_scores(state: StateReader, first: Nodes, second: Nodes) -> Float64:
     """Return what the filter says of pairs, 0 of one who is no answer, as who asks is none."""
     filter_, found, graph = filter_of(state), np.zeros(len(first)), state.graph
     for node in np.unique(first[first >= 0]).tolist():
@@ -120,7 +104,7 @@ def _filter_scores(state: State, first: Nodes, second: Nodes) -> Float64:
 
 
 def _next_scores(
-    state: State,
+    state: StateReader,
     cache: VectorCache,
     first: Nodes,
     second: Nodes,
@@ -152,7 +136,7 @@ def _numbers(history: History, ids: IdMap, nodes: Nodes) -> Nodes:
     return found
 
 
-def _products(state: State, cache: VectorCache, askers: Nodes, candidates: Nodes) -> Float64:
+def _products(state: StateReader, cache: VectorCache, askers: Nodes, candidates: Nodes) -> Float64:
     """Return the products of the vectors of pairs, zeros where one has none."""
     found = np.zeros((len(candidates), count_products(state.model.orders)))
     rows = np.flatnonzero((askers >= 0) & (candidates >= 0))

@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 import html
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
 
-from dygcn._late import late
-from dygcn._progress import progress_of
 from dygcn.engine.features import GRID_BITS
-from dygcn.engine.models import Model, State, StateImage
-from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
-from dygcn.errors import OptionError
 from dygcn.live import exporting, plotting
+from dygcn.live.changed import ChangeRecord
 from dygcn.live.digest import digest_of
 from dygcn.live.files import take_snapshot
-from dygcn.live.finding import OneId, find_nodes
+from dygcn.live.finding import OneId, find_nodes, linked_nodes
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.other_names import ATTRIBUTES, no_attribute
-from dygcn.live.recommending import linked_nodes
+from dygcn.live.search.nearest import VectorCache
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from dygcn._progress import Asked
-    from dygcn.live import embedding, refitting
+    from dygcn.engine.models import Model, StateWriter
+    from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
     from dygcn.live.announcing import Announcer
-    from dygcn.live.search.nearest import VectorCache
-else:  # the second brings all of training, and most who load an embedding never fit one
-    embedding, refitting = late("dygcn.live.embedding"), late("dygcn.live.refitting")
 
 
-class VectorView(ABC):
+class VectorView:
     """Vectors, graph and description of an embedding; `EmbeddingView` adds what is computed from vectors."""
 
-    def __init__(self, state: State, guard: Guard) -> None:
-        self._state = state
-        self._guard = guard
+    def __init__(self, state: StateWriter, guard: Guard, version: int = 0) -> None:
+        self._state, self._guard, self._version = state, guard, version
+        self._cache: VectorCache | None = None
 
     if not TYPE_CHECKING:  # a type checker is to know the names that are there, and no others
 
@@ -106,15 +97,11 @@ class VectorView(ABC):
         --------
         >>> import dygcn
         >>> live = dygcn.fit([("ann", "bob"), ("ann", "cat")], dim=4)
-        >>> live.neighbors("ann").tolist(), live.degree("ann")
-        (['bob', 'cat'], 2)
+        >>> live.neighbors("ann").tolist()
+        ['bob', 'cat']
         """
         graph = self._state.graph
         return self._ids_of(graph.ids.sorted(linked_nodes(graph, self._find([node])[0])))
-
-    def degree(self, node: OneId) -> int:
-        """Return how many neighbors a node has now."""
-        return len(self.neighbors(node))
 
     @guarded
     def edges(self) -> pa.Table:
@@ -147,10 +134,6 @@ class VectorView(ABC):
         vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
         return pa.table(exporting.id_columns(self._state.graph.ids, nodes) | {"vector": vectors})
 
-    def to_numpy(self, ids: object = None) -> Float32:
-        """Return the vectors as an array, as `vectors` does; rows follow `ids()`, or the ids given."""
-        return self.vectors(ids)
-
     def to_pandas(self, ids: object = None) -> Any:
         """Return a pandas frame with a row for each node; its index is the id, its columns are numbers.
 
@@ -169,10 +152,6 @@ class VectorView(ABC):
         """
         return exporting.as_frame(*self._named_vectors(ids))
 
-    def to_keyed_vectors(self, ids: object = None) -> Any:
-        """Return gensim's KeyedVectors, which must be installed; keys are ids as text."""
-        return exporting.as_keyed_vectors(*self._named_vectors(ids))
-
     def to_word2vec(self, path: str | os.PathLike[str], ids: object = None) -> None:
         """Write vectors in the text format of word2vec, which gensim and others read."""
         exporting.write_word2vec(path, *self._named_vectors(ids))
@@ -183,7 +162,7 @@ class VectorView(ABC):
         return exporting.as_networkx(self._state.graph)
 
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
-        raise TypeError("an embedding is no array: use live.to_numpy() for vectors, live.ids() for ids")
+        raise TypeError("an embedding is no array: use live.vectors() for vectors, live.ids() for ids")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -198,15 +177,9 @@ class VectorView(ABC):
     # ---- describing --------------------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def version(self) -> int:
         """How many updates were applied; of a durable embedding, the id of the last batch."""
-
-    @property
-    def tolerance(self) -> float:
-        """How far a hub's message may move before its neighbours count as moved; see `tolerate`."""
-        announcer = self._announces()
-        return 0.0 if announcer is None else announcer.tolerance
+        return self._version
 
     @guarded
     def error_bound(self, ids: object) -> Float64:
@@ -214,19 +187,10 @@ class VectorView(ABC):
         nodes, announcer = self._find(ids), self._announces()
         return np.zeros(len(nodes)) if announcer is None else announcer.error_bound(nodes)
 
-    def _announces(self) -> Announcer | None:
-        """Return what decides who is published as moved; None: everybody who did."""
-        return None
-
     @property
     def model(self) -> Model:
         """Everything that was fitted, without the graph; `dygcn.start` runs it over an empty one."""
         return self._state.model
-
-    @property
-    def weights(self) -> Mapping[str, Float32]:
-        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
-        return dict(zip(self.model.weight_names, self.model.weights, strict=True))
 
     @property
     def edge_count(self) -> int:
@@ -238,18 +202,11 @@ class VectorView(ABC):
         """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
         return self._guard.run(lambda: self._state.unreached())
 
-    @property
-    def clock(self) -> float | None:
-        """The greatest time seen, for a model that was fitted with times."""
-        return self._guard.run(lambda: self._state.graph.clock)
-
     @guarded
     def plot(self, ids: object = None, *, names: int = 5, communities: int = 8, ax: Any = None) -> Any:
         """Draw a map in two dimensions: nodes with near vectors lie together, communities have colours.
 
-        Kinds have signs. Of many edges, some are drawn.
-
-        Needs matplotlib (extra ``plot``).
+        Kinds have signs. Of many edges, some are drawn. Needs matplotlib (extra ``plot``).
 
         Parameters
         ----------
@@ -271,52 +228,24 @@ class VectorView(ABC):
         vectors, asked = self._vectors_of(nodes), ids is not None
         return plotting.plot_map(self._state, nodes, vectors, names, ax, communities, asked=asked)
 
-    @guarded
-    def digest(self) -> str:
-        """Return a hex digest of graph and state.
+    @overload
+    def digest(self) -> str: ...
 
-        With the exact rule it is equal for equal graphs, whatever their history; with the paper's rules, for
-        equal histories cut into equal batches.
+    @overload
+    def digest(self, *, history: bool) -> str | None: ...
+
+    @guarded
+    def digest(self, *, history: bool = False) -> str | None:
+        """Return a hex digest of graph and state, or of the history that scores of what comes next read.
+
+        With the exact rule the first is equal for equal graphs, whatever their history; with the paper's
+        rules, for equal histories cut into equal batches. The second, None without a history, is equal for
+        equal events in equal order, however they were cut into batches: it also notices an event that was
+        applied twice.
         """
+        if history:
+            return None if self._state.history is None else self._state.history.digest()
         return digest_of(self._state)
-
-    @guarded
-    def history_digest(self) -> str | None:
-        """Return a hex digest of the history that the score of what comes next looks at; None without one.
-
-        It is equal for equal events in equal order, however they were cut into batches. `digest` says whether
-        two graphs are the same; this one also notices an event that was applied twice.
-        """
-        return None if self._state.history is None else self._state.history.digest()
-
-    def recompute(self) -> embedding.LiveEmbedding:
-        """Return a new embedding, built from scratch from the same model and graph (exact rule only).
-
-        It also heals what an interrupted update left: the new embedding is that of the graph with all of the
-        update, or with nothing of it.
-        """
-        if not self.model.spec.from_graph:
-            raise OptionError(
-                f"the vectors of the {self.model.rule} rule do not follow from the graph alone; "
-                "restart() takes a fresh base"
-            )
-        image = self._guard.run_torn(self._whole_image)
-        return embedding.LiveEmbedding(State.from_image(self.model, image), self.version)
-
-    def refit(self, progress: Asked = "auto") -> refitting.Refit:
-        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed.
-
-        `progress` is as in `dygcn.fit`.
-        """
-        with progress_of(progress, refitting.PHASES) as notify:
-            return refitting.refit(self, notify)
-
-    def _whole_image(self) -> StateImage:
-        if self._state.torn:
-            self._state.complete()
-        else:
-            self._guard.check()
-        return self._state.image()[0]
 
     @guarded
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -350,6 +279,16 @@ class VectorView(ABC):
 
     # ---- for the other modules of this wing -----------------------------------------------------------
 
+    @property
+    def _tolerance(self) -> float:
+        """How far a hub's message may move before its neighbours count as moved; see `publish`."""
+        announcer = self._announces()
+        return 0.0 if announcer is None else announcer.tolerance
+
+    def _announces(self) -> Announcer | None:
+        """Return what decides which moves are published; None: all of them are."""
+        return None
+
     def _names(self, nodes: Nodes) -> IdColumn:
         """Return the user's ids of nodes."""
         return self._state.graph.ids.names(nodes)
@@ -363,9 +302,15 @@ class VectorView(ABC):
         self._state.check()
         return self._state.reading().vectors(nodes)
 
-    @abstractmethod
+    def _change_record(self) -> ChangeRecord:
+        """Return which nodes moved when: none, where nothing is changed."""
+        return ChangeRecord(self._state.graph.ids.high)
+
     def _cached(self) -> VectorCache:
         """Return the vectors that were read and did not move since."""
+        if self._cache is None:
+            self._cache = VectorCache(self._state, self._change_record())
+        return self._cache
 
     def _nodes(self, ids: object) -> Nodes:
         return self._state.graph.nodes() if ids is None else self._find(ids)

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
-from dygcn._late import late
 from dygcn.engine.events import ColumnOptions, read_update
-from dygcn.engine.models import (
-    RemovalTrial,
-    Trial,
-    explain,
-    explain_change,
-    link_vectors,
-    node_traits,
-)
+from dygcn.engine.models import RemovalTrial, Trial, explain, explain_change, link_vectors, node_traits
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.links import COSINE, FILTER
 from dygcn.engine.records import DEFAULT_K
@@ -25,6 +17,7 @@ from dygcn.errors import OptionError
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import (
+    EVERY_KIND,
     ManyIds,
     OneId,
     OneVector,
@@ -33,35 +26,38 @@ from dygcn.live.finding import (
     find_nodes,
     find_or_cold,
     find_past,
+    grouped,
+    of_kind,
     one_or_more_ids,
+    own_kind,
     vector_or_ids,
 )
-from dygcn.live.guard import guarded
-from dygcn.live.of_kinds import EVERY_KIND, asking_kind, grouped, kind_of_links, links_of, of_kind, own_kind
+from dygcn.live.guard import Guard, guarded
 from dygcn.live.other_names import names_options
-from dygcn.live.recommending import Among, allowed_nodes, filtered_nodes, recommend_nodes
-from dygcn.live.scoring import head_of, kind_of_score, pair_scores, to_probabilities
+from dygcn.live.recommending import (
+    Among,
+    allowed_nodes,
+    asking_kind,
+    filtered_nodes,
+    kind_of_links,
+    links_of,
+    recommend_nodes,
+)
+from dygcn.live.scoring import head_of, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
+from dygcn.live.what_if import TrialBlock
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes, ScoreKind
-    from dygcn.live import trying
-else:  # it is one of these
-    trying = late("dygcn.live.trying")
+    from dygcn.engine.models import StateWriter
+    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
 
 
 class EmbeddingView(VectorView):
     """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time."""
 
-    def score(
-        self, a: OneId, b: OneId, links: str = "new", *, probability: bool = False, missing: str = "raise"
-    ) -> float:
-        """Return how likely two nodes are linked next; see `scores`."""
-        return float(self.scores([a], [b], links, probability=probability, missing=missing)[0])
-
     @guarded
-    def scores(
+    def score(
         self,
         a: object,
         b: object,
@@ -69,12 +65,13 @@ class EmbeddingView(VectorView):
         *,
         probability: bool = False,
         missing: str = "raise",
-    ) -> Float64:
-        """Return how likely pairs of nodes are linked next, (n,); a higher score is likelier.
+    ) -> Any:
+        """Return how likely pairs of nodes are linked next; a higher score is likelier.
 
-        Learned in `fit` from the vectors, from what each node's edges weigh, and from the contacts of the
-        nodes and of the pair. A model that learned no such score (too few steps, an embedding of your own,
-        one of the paper's rules) answers with the cosine, from -1 to 1; `score_kind` says which it is.
+        Of two ids the score is a float; with a list of ids on a side, an array, (n,). It was learned in `fit`
+        from the vectors, from what each node's edges weigh, and from the contacts of the nodes and of the
+        pair. A model that learned no such score (too few steps, an embedding of your own, one of the paper's
+        rules) answers with the cosine, from -1 to 1; `Model.score_kind` says which it is.
 
         Parameters
         ----------
@@ -96,31 +93,25 @@ class EmbeddingView(VectorView):
         --------
         >>> import dygcn
         >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-        >>> live.scores("ann", ["bob", "cat"]).shape, live.score_kind()
+        >>> live.score("ann", ["bob", "cat"]).shape, live.model.score_kind()
         ((2,), 'cosine')
         """
         one_of("missing", missing, ("raise", "cold"))
+        state, cold = self._state, missing == "cold"
         a, b = (list(ids) if isinstance(ids, Iterator) else ids for ids in (a, b))  # they are read twice
-        first, second = (self._one_or_many(ids, missing) for ids in (a, b))
-        numbers = [find_past(self._state, ids) for ids in (a, b)] if missing == "cold" else [None, None]
+        many = [as_many(state, ids) for ids in (a, b)]
+        first, second = (find_or_cold(state, ids) if cold else self._find(ids) for ids in many)
+        one, other = (find_past(state, ids) if cold else None for ids in many)
         if len(first) != len(second) and 1 not in (len(first), len(second)):
             raise OptionError(
                 f"there are {len(first)} ids on one side and {len(second)} on the other; "
                 "pass as many on both, or one on a side"
             )
-        first, second = _as_many(first, second)
-        one, other = numbers
+        pairs = _as_many(first, second)
         past = None if one is None or other is None else _as_many(one, other)
-        found = pair_scores(self._state, self._cached(), first, second, links, past)
-        return to_probabilities(self.model, found, links) if probability else found
-
-    def score_kind(self, links: str = "new") -> ScoreKind:
-        """Return what the numbers of `scores` are.
-
-        ``"log-odds"``: learned, above 0 where a link is likelier than not, among as many random pairs;
-        ``"rank"``: learned, only their order means something; ``"cosine"``: nothing was learned.
-        """
-        return kind_of_score(self.model, links)
+        found = pair_scores(state, self._cached(), *pairs, links, past)
+        found = to_probabilities(self.model, found, links) if probability else found
+        return float(found[0]) if many[0] is not a and many[1] is not b else found
 
     @overload
     def recommend(
@@ -317,7 +308,7 @@ class EmbeddingView(VectorView):
         remove_nodes: object = None,
         now: float | None = None,
         **names: Unpack[ColumnOptions],
-    ) -> trying.TrialBlock:
+    ) -> TrialBlock[WhatIf]:
         """Ask what vectors, neighbours and scores would be after a change; then nothing has happened.
 
         Use it as ``with live.what_if(...) as trial:``; before the block, nothing is read. Inside the block,
@@ -342,27 +333,29 @@ class EmbeddingView(VectorView):
         >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=8)
         >>> before = live.digest()
         >>> with live.what_if(add=[("cat", "dan")]) as trial:
-        ...     "dan" in trial, trial.degree("cat")
-        (True, 2)
+        ...     "dan" in trial, trial.neighbors("cat").tolist()
+        (True, ['bob', 'dan'])
         >>> "dan" in live, live.digest() == before
         (False, True)
         """
 
         def read() -> EventBatch | None:
-            model = self.model
-            if events is None and add is None and remove is None and remove_nodes is not None:
-                return None
-            added = [] if events is None and add is None and remove is None else add
-            how = model.ids, model.directed, model.relations
-            return read_update(events, added, remove, *how, **names)
+            if events is None and add is None and remove is None:
+                return None if remove_nodes is not None else self._read_update(None, [], None, names)
+            return self._read_update(events, add, remove, names)
 
-        return trying.TrialBlock(self._try, (read, remove_nodes, now), {})
+        return TrialBlock(self._try, (read, remove_nodes, now), {})
+
+    def _read_update(self, events: object, add: object, remove: object, names: ColumnOptions) -> EventBatch:
+        """Read a change of the graph by the types and relations of the model."""
+        model = self.model
+        return read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
 
     def _try(
         self, read: Callable[[], EventBatch | None], remove_nodes: object, now: float | None
-    ) -> Generator[trying.WhatIf, None, None]:
+    ) -> Generator[WhatIf, None, None]:
         change = read()
-        trial = trying.WhatIf(self._state, self.version, self._guard)
+        trial = WhatIf(self._state, self.version, self._guard)
         with ExitStack() as block:
             block.enter_context(self._lent())
             if change is not None:
@@ -370,7 +363,7 @@ class EmbeddingView(VectorView):
                 trial.changes.append(Change(trial, outcome, trial.version))
             if remove_nodes is not None:
                 for made in trial.changes:
-                    made.end()  # nodes of it may leave now
+                    made._end()  # nodes of it may leave now
                 nodes = find_nodes(self._state, remove_nodes)
                 outcome = block.enter_context(RemovalTrial(self._state, nodes))
                 trial.changes.append(Change(trial, outcome, trial.version))
@@ -437,8 +430,7 @@ class EmbeddingView(VectorView):
         >>> found.by_event.any(axis=1).tolist(), found.to_pandas()["dst"].tolist()
         ([False, True], ['gus', 'cat'])
         """
-        model = self.model
-        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
+        batch = self._read_update(events, add, remove, names)
         with self._lent():
             found = explain_change(self._state, node, batch, now)
         shown = self._state.graph.ids.shown
@@ -457,13 +449,24 @@ class EmbeddingView(VectorView):
         """Hold whatever keeps others from reading and from writing, for a trial."""
         return self._guard.lent()
 
-    def _one_or_many(self, ids: object, missing: str) -> Nodes:
-        many = as_many(self._state, ids)
-        return self._find(many) if missing == "raise" else find_or_cold(self._state, many)
-
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> Scored:
         ids = self._ids_of(nodes).tolist()
         return [(name, float(score)) for name, score in zip(ids, scores, strict=True)]
+
+
+class WhatIf(EmbeddingView):
+    """What an embedding would answer after a change; made by `what_if`, and over with its block.
+
+    Attributes
+    ----------
+    changes
+        What the change would move: one for its events, one for nodes that it removes.
+    """
+
+    def __init__(self, state: StateWriter, version: int, outer: Guard) -> None:
+        super().__init__(state, Guard(state), version)
+        self._guard.lock, self._guard.waits = outer.lock, outer.waits
+        self.changes: list[Change] = []
 
 
 def _as_many(first: Nodes, second: Nodes) -> tuple[Nodes, Nodes]:

@@ -91,5 +91,5 @@ def twin_vectors(live: LiveEmbedding, edges: Mapping[tuple[Hashable, Hashable], 
     levels = dense_messages(A, x, has, live.model.orders)
     if live.model.table is not None:
         return walk_vectors(levels, live.model, ids)
-    weights = [live.weights[f"W{k}"].astype(np.float64) for k in range(live.model.orders + 1)]
+    weights = [live.model.matrices[f"W{k}"].astype(np.float64) for k in range(live.model.orders + 1)]
     return dense_vectors(levels, weights, live.model.floor)

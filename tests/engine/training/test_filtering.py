@@ -65,7 +65,7 @@ def test_iterated_rows_span_what_dense_ones_do(monkeypatch):
 def test_recommends_what_others_of_the_same_taste_have():
     live = fitted()
     assert live.model.filter is not None
-    assert live.score_kind("filter") == "filter"
+    assert live.model.score_kind("filter") == "filter"
     for user in range(12):
         found = live.recommend(user, k=5)
         have = set(live.neighbors(("user", user)))
@@ -127,7 +127,7 @@ def test_scores_of_pairs_are_those_of_recommendations():
     live = fitted()
     found = live.recommend(0, k=5)
     items = [item for item, _ in found]
-    assert live.scores([("user", 0)] * 5, items, links="filter").tolist() == [score for _, score in found]
+    assert live.score([("user", 0)] * 5, items, links="filter").tolist() == [score for _, score in found]
 
 
 def test_a_saved_folder_answers_the_same(tmp_path):
@@ -179,8 +179,8 @@ def test_who_is_no_answer_is_ranked_by_the_score_of_a_link():
 
 def test_an_id_that_is_not_there_scores_nothing_whatever_left_before():
     live = fitted()
-    live.remove_nodes([("item", 3)])
-    assert live.scores(("user", 0), ("item", 999), links="filter", missing="cold").tolist() == [0.0]
+    live.update(remove_nodes=[("item", 3)])
+    assert live.score(("user", 0), ("item", 999), links="filter", missing="cold").tolist() == [0.0]
 
 
 def test_a_filter_has_no_link_vectors():

@@ -142,7 +142,7 @@ def test_a_fit_learns_every_kind(live):
 def test_edges_come_first_among_all_links(live):
     graph = live._state.graph
     ids = live.ids()
-    scores = live.scores(np.repeat(ids[:20], len(ids)), np.tile(ids, 20), links="all")
+    scores = live.score(np.repeat(ids[:20], len(ids)), np.tile(ids, 20), links="all")
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
     link = graph.pair_contacts(np.repeat(nodes[:20], len(ids)), np.tile(nodes, 20))[0]
     assert scores[link > 0].min() > scores[link == 0].max()
@@ -159,7 +159,7 @@ def gap_between_edges_and_others(seed, change=lambda head: head):
     nodes = graph.find(read_events({"src": ids, "dst": ids}).src)
     first, second = np.repeat(np.arange(len(ids)), len(ids)), np.tile(np.arange(len(ids)), len(ids))
     link = graph.pair_contacts(nodes[first], nodes[second])[0]
-    scores = live.scores(ids[first], ids[second], links="all")
+    scores = live.score(ids[first], ids[second], links="all")
     return scores[link > 0].min() - scores[link <= 0].max()
 
 
@@ -209,7 +209,7 @@ def test_without_times_no_column_speaks_of_them():
     for head in live.model.links.values():
         assert head.known[-3:-1] == (0.0, 0.0)
         assert head.negatives[1 + 7 + 2 : 1 + 7 + 4] == (0.0, 0.0)
-    assert np.isfinite(live.scores(live.ids()[:-1], live.ids()[1:], links="next")).all()
+    assert np.isfinite(live.score(live.ids()[:-1], live.ids()[1:], links="next")).all()
 
 
 def test_samples_have_pasts(live):

@@ -92,7 +92,7 @@ def test_fit_is_repeatable_and_seeds_differ():
     kwargs = {"dim": 8, "width": 32, "features": "hashed", "recipe": Recipe(rounds=20)}
     one, two, other = (dygcn.fit(events, seed=seed, **kwargs) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.vectors(one.ids()), two.vectors(two.ids()))
-    assert not np.array_equal(one.weights["W1"], other.weights["W1"])
+    assert not np.array_equal(one.model.matrices["W1"], other.model.matrices["W1"])
 
 
 def test_progress_is_told():

@@ -63,7 +63,7 @@ class Reader:
             pages += 1
             assert pages < 500, "it never ends"
         found = {one: live[one].tobytes() for one in live}
-        if exact or not live.tolerance:
+        if exact or not live._tolerance:
             assert self.rows == found
         else:
             self.check_bound(live, found)
@@ -95,7 +95,7 @@ class OneFolder(Dated):
 
     @rule()
     def flush(self):
-        self.live.flush()
+        self.live.publish()
 
     @rule()
     def snapshot(self):
@@ -103,17 +103,17 @@ class OneFolder(Dated):
 
     @rule()
     def crash(self):
-        before = self.live.tolerance, self.live.digest()
+        before = self.live._tolerance, self.live.digest()
         self.live = reopened(self.live)
-        assert (self.live.tolerance, self.live.digest()) == before
+        assert (self.live._tolerance, self.live.digest()) == before
         self.restarted()
 
     @rule()
     def close(self):
-        before, history = (self.live.tolerance, self.live.digest()), self.live.feed.history
+        before, history = (self.live._tolerance, self.live.digest()), self.live.feed.history
         self.live.close()
         self.live = dygcn.open(self.live._folder)
-        assert (self.live.tolerance, self.live.digest()) == before
+        assert (self.live._tolerance, self.live.digest()) == before
         assert self.live.feed.confirms(history)
         self.restarted()
 

@@ -114,7 +114,7 @@ class TwinMachine(Dated):
     @rule(one=HUBS | IDS)
     def remove_nodes(self, one):
         self.finish()
-        self.both(lambda live: live.remove_nodes([one]))
+        self.both(lambda live: live.update(remove_nodes=[one]))
 
     @rule(one=HUBS | IDS)
     def forget(self, one):
@@ -126,11 +126,11 @@ class TwinMachine(Dated):
 
     @rule(tolerance=KEEPING)
     def tolerate(self, tolerance):
-        self.both(lambda live: live.tolerate(tolerance))
+        self.both(lambda live: live.publish(tolerance=tolerance))
 
     @rule()
     def flush(self):
-        self.both(lambda live: live.flush())
+        self.both(lambda live: live.publish())
 
     # -- what one does
 
@@ -185,7 +185,7 @@ class TwinMachine(Dated):
 
     @invariant()
     def both_know_the_same(self):
-        one, other = self.both(lambda live: (live.sequence, live.tolerance, live.version, *announced(live)))
+        one, other = self.both(lambda live: (live.sequence, live._tolerance, live.version, *announced(live)))
         assert one == other
 
     @rule()
@@ -228,7 +228,7 @@ class AnnouncedMachine(OneFolder):
         self.reader = Reader()
         spokes = [(hub, n, 0.0, 1, 1.0) for hub in range(3) for n in range(3 + hub, NODES, 1 + hub)]
         self.update(spokes)
-        self.live.tolerate(tolerance)
+        self.live.publish(tolerance=tolerance)
 
     @rule(events=EVENTS)
     def update(self, events):
@@ -244,16 +244,16 @@ class AnnouncedMachine(OneFolder):
 
     @rule(one=HUBS | IDS)
     def remove_nodes(self, one):
-        self.live.remove_nodes([one])
+        self.live.update(remove_nodes=[one])
 
     @rule(tolerance=TOLERANCES)
     def tolerate(self, tolerance):
-        self.live.tolerate(tolerance)
+        self.live.publish(tolerance=tolerance)
         self.must_be_exact()
 
     @rule()
     def flush(self):
-        self.live.flush()
+        self.live.publish()
         self.must_be_exact()
 
     def restarted(self):
@@ -264,7 +264,7 @@ class AnnouncedMachine(OneFolder):
         """Begin a run of pages that an update may come into."""
         self.reader.read(self.live, limit)
 
-    @precondition(lambda self: self.live.tolerance > 0)
+    @precondition(lambda self: self.live._tolerance > 0)
     @rule(hub=HUBS, count=st.integers(1, 6))
     def many_small_moves(self, hub, count):
         for n in range(count):
@@ -277,7 +277,7 @@ class AnnouncedMachine(OneFolder):
 
     def must_be_exact(self):
         self.reader.catch_up(self.live)
-        assert not self.live.error_bound(self.live.ids()).any() or self.live.tolerance
+        assert not self.live.error_bound(self.live.ids()).any() or self.live._tolerance
 
     @invariant()
     def the_state_is_exact(self):
@@ -285,7 +285,7 @@ class AnnouncedMachine(OneFolder):
 
     def teardown(self):
         self.reader.catch_up(self.live, 7, exact=False)
-        self.live.flush()
+        self.live.publish()
         self.must_be_exact()
         crash(self.live)
 
@@ -500,35 +500,35 @@ def live(tmp_path):
 
 
 def test_moves_that_a_tolerance_kept_back_are_listed_by_a_flush(live):
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     reader = Reader().catch_up(live)
     assert sorted(live.update(add=[(0, 40)]).ids.tolist()) == [0, 40]
     reader.catch_up(live, exact=False)
     assert sorted(reader.reported) == [0, 40]
-    change = live.flush()
+    change = live.publish()
     assert sorted(change.ids.tolist()) == list(range(1, 41))
     assert set(reader.catch_up(live).reported) == set(change.ids.tolist())
-    assert len(live.flush()) == 0
+    assert len(live.publish()) == 0
 
 
 def test_small_moves_add_up(live):
     """Each is below the tolerance; a spoke is listed once their sum is above it."""
-    live.tolerate(0.05)
+    live.publish(tolerance=0.05)
     listed = [bool(np.isin(1, live.update(add=[(0, 100 + n)]).ids)) for n in range(30)]
     assert not any(listed[:3])
     assert 0 < sum(listed) < 10
 
 
 def test_who_left_is_not_listed_as_moved(live):
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     change = live.update(remove=[(0, 5)])
     assert (change.ids.tolist(), change.left.tolist()) == ([0], [5])
-    change = live.remove_nodes([0])
+    change = live.update(remove_nodes=[0])
     assert (len(change.ids), len(change.left)) == (0, 39)
 
 
 def test_a_reader_is_not_told_of_who_left(live):
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     live.update(remove=[(0, 5)])
     reader = Reader().catch_up(live, exact=False)
     assert 5 not in reader.rows
@@ -538,13 +538,13 @@ def test_the_bound_of_a_hub_that_is_light_again():
     """Its number of arcs falls and its message stays: nobody was told of it, and the bound says so."""
     live = dygcn.start(small_model(directed=True))
     live.update(add=[(spoke, 0) for spoke in range(1, 5)] + [(0, 10), (0, 11)])
-    live.tolerate(0.9)
+    live.publish(tolerance=0.9)
     before = live[1]
     assert 1 not in live.update(add=[(0, 14)]).ids
     assert 1 not in live.update(remove=[(4, 0), (3, 0)]).ids
     far = np.linalg.norm(live[1] - before)
     assert 0 < far <= live.error_bound([1])[0]
-    assert 1 in live.flush().ids
+    assert 1 in live.publish().ids
     assert live.error_bound([1])[0] == 0
 
 
@@ -574,25 +574,25 @@ def test_a_message_that_comes_is_announced_however_short_it_is():
     """A neighbour without one is no part of the mean, so a short one may move it far."""
     live = dygcn.start(small_model(features="walks"))
     live.update(add=[(0, 3 * spoke) for spoke in range(1, 6)] + [(3, 1)])  # every third node has no row
-    live.tolerate(10.0)
+    live.publish(tolerance=10.0)
     assert 3 in live.update(add=[(0, 2)]).ids
 
 
 def test_a_copy_keeps_its_tolerance():
     live = dygcn.start(small_model())
     live.update(add=[(0, spoke) for spoke in range(1, 40)])
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     live.update(add=[(0, 40)])
     copied = copy.deepcopy(live)
     copied.update(add=[(0, 41)])
-    assert (copied.tolerance, len(copied.flush()), len(live.flush())) == (0.5, 41, 40)
+    assert (copied._tolerance, len(copied.publish()), len(live.publish())) == (0.5, 41, 40)
 
 
 def test_all_that_a_bulk_lists_is_announced(live):
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     live.update(add=[(0, 40)])
     assert len(live.bulk([[(0, 41)]])) == 42
-    assert len(live.flush()) == 0
+    assert len(live.publish()) == 0
 
 
 # ---- what a snapshot holds of it -----------------------------------------------------------------------
@@ -601,7 +601,7 @@ def test_all_that_a_bulk_lists_is_announced(live):
 @pytest.fixture
 def kept_back(live):
     """A folder whose newest snapshot holds what was announced of a hub, and a reader of it."""
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     live.update(add=[(0, 40)])
     live.snapshot()
     return live, Reader().catch_up(live, exact=False)
@@ -616,14 +616,14 @@ def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypat
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(Feed, "image", image)
-        live.tolerate(0.5)
+        live.publish(tolerance=0.5)
         reader = Reader().catch_up(live)
         live.update(add=[(0, 40)])
         live.snapshot()
         reader.catch_up(live, exact=False)
     again = reopened(live)
     assert len(reader.catch_up(again).reported) == 41
-    assert (again.tolerance, len(again._live._unsaid().ids)) == (0.5, 0)
+    assert (again._tolerance, len(again._live._unsaid().ids)) == (0.5, 0)
     assert again._log.kind_and_time(again._log.last)[0] == FLUSH
     again.update(add=[(0, 41)])
     reader.catch_up(again, exact=False)
@@ -653,8 +653,8 @@ def test_no_tolerance_among_events_is_replayed_in_its_place(live):
     """What stands before it in the log is applied, too."""
     for n in range(9):
         live.update(add=[(100 + n, 1)])
-        live.tolerate(0.0)
-        live.flush()
+        live.publish(tolerance=0.0)
+        live.publish()
     live.update(add=[(200, 1)])
     before = live.digest(), live.version, live.sequence
     again = reopened(live)
@@ -665,7 +665,7 @@ def test_no_tolerance_among_events_is_replayed_in_its_place(live):
 @pytest.mark.parametrize("fault", ["shape", "nodes"])
 def test_announcements_that_cannot_be(live, monkeypatch, fault):
     """The snapshot is not used; the log behind the one before tells it all."""
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     live.snapshot()
     live.update(add=[(0, 40)])
     ids = IdColumn(np.array([7777 if fault == "nodes" else 0]))
@@ -709,8 +709,8 @@ def test_a_tolerance_is_for_two_orders(tmp_path, orders):
     for one in (plain, live):
         one.update(add=[(0, spoke) for spoke in range(1, 20)])
         with pytest.raises(FeatureError, match=f"orders=2, and this one has {orders}"):
-            one.tolerate(0.1)
-        assert len(one.tolerate(0)) == len(one.flush()) == 0
+            one.publish(tolerance=0.1)
+        assert len(one.publish(tolerance=0)) == len(one.publish()) == 0
         assert len(one.update(add=[(0, 30)]))
     assert live._log.failure is None
     live._let_go()

@@ -154,7 +154,7 @@ class DurableMachine(RuleBasedStateMachine):
     @rule(nodes=st.lists(NODES, max_size=2))
     def remove_nodes(self, nodes):
         names = [f"n{node}" if self.strings else node for node in nodes]
-        self.live.remove_nodes(names)
+        self.live.update(remove_nodes=names)
         for name in names:
             self.oracle.remove_node(name)
 
@@ -384,7 +384,7 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
     receipts = live._ingest([SourceBatch(read_events([(1, 2)])), SourceBatch(read_events([(1, 2, 3.0, 1)]))])
     assert [(one.applied, one.dead) for one in receipts] == [(0, 1), (1, 0)]
     assert live._ingest([SourceBatch(read_events([(2, 3)]), now=5.0)])[0].applied == 1
-    assert live.clock == 5.0
+    assert live._state.graph.clock == 5.0
     again = reopened(live)
     assert same(again, live)
     crash(again)
@@ -552,7 +552,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
     for rows, now in sent:
         twin.update(rows, now=now)
     assert [one.applied for one in receipts] == [1] * 5
-    assert (live.digest(), live.clock) == (twin.digest(), twin.clock) == (twin.digest(), 9.0)
+    assert (live.digest(), live._state.graph.clock) == (twin.digest(), twin.clock) == (twin.digest(), 9.0)
     again = reopened(live)
     assert same(again, live)
     crash(again)
@@ -674,9 +674,9 @@ def test_an_operation_that_is_broken_off_is_never_half_there(tmp_path, monkeypat
     def interrupted(self, nodes):
         raise error
 
-    monkeypatch.setattr(dygcn.LiveEmbedding, "remove_nodes", interrupted)
+    monkeypatch.setattr(dygcn.LiveEmbedding, "_remove_nodes", interrupted)
     with pytest.raises(error):
-        live.remove_nodes([1])
+        live.update(remove_nodes=[1])
     monkeypatch.undo()
     with pytest.raises(WriteFailed):
         live.update(add=[(5, 6)])
@@ -689,10 +689,10 @@ def test_an_operation_that_is_wrong_leaves_everything_as_it_was(live):
     live.update(add=[(1, 2)])
     digest = live.digest()
     for wrong in (
-        lambda: live.remove_nodes(7),
+        lambda: live.update(remove_nodes=7),
         lambda: live.set_features([1], [[1.0]]),
         lambda: live.restart(),
-        lambda: live.tolerate(-1.0),
+        lambda: live.publish(tolerance=-1.0),
         lambda: live.bulk([[(1, 2, 3, 4, 5, 6)]]),
     ):
         try:

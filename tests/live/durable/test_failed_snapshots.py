@@ -133,7 +133,11 @@ def test_the_end_is_one_without_a_snapshot(tmp_path, disk):
 
 @pytest.mark.parametrize(
     "change",
-    [lambda live: live.remove_nodes([1]), lambda live: live.bulk([[(3, 4)]]), lambda live: live.bulk([])],
+    [
+        lambda live: live.update(remove_nodes=[1]),
+        lambda live: live.bulk([[(3, 4)]]),
+        lambda live: live.bulk([]),
+    ],
 )
 def test_a_change_that_only_a_snapshot_holds_fails_with_it(tmp_path, disk, change):
     live = begin(tmp_path / "x")
@@ -141,7 +145,7 @@ def test_a_change_that_only_a_snapshot_holds_fails_with_it(tmp_path, disk, chang
     before = live.digest()
     with pytest.raises(WriteFailed, match="No space left"):
         change(live)
-    for use in (live.snapshot, lambda: live.update(add=[(8, 9)]), live.flush):
+    for use in (live.snapshot, lambda: live.update(add=[(8, 9)]), live.publish):
         with pytest.raises(WriteFailed, match="No space left"):
             use()
     live.close()

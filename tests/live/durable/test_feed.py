@@ -75,7 +75,7 @@ class FeedMachine(Dated):
 
     @rule(nodes=st.lists(IDS, max_size=3))
     def remove_nodes(self, nodes):
-        self.note(self.live.remove_nodes(nodes))
+        self.note(self.live.update(remove_nodes=nodes))
 
     @rule(events=EVENTS)
     def bulk(self, events):
@@ -618,7 +618,7 @@ def test_a_place_inside_a_page_of_another_run(live):
 
 def test_a_stale_change_of_a_tolerance_says_so(live):
     live.update(add=[(0, spoke) for spoke in range(1, 40)])
-    change = live.tolerate(0.5)
+    change = live.publish(tolerance=0.5)
     live.update(add=[(0, 40)])
     with pytest.raises(dygcn.StaleChange):
         _ = change.vectors
@@ -689,7 +689,7 @@ def test_a_limit_is_at_least_one(live, limit):
 
 
 CHANGES_WITH_A_BARRIER = {
-    "remove_nodes": lambda live: live.remove_nodes([3]),
+    "remove_nodes": lambda live: live.update(remove_nodes=[3]),
     "bulk": lambda live: live.bulk([[(8, 9), (1, 9)]]),
 }
 

@@ -49,7 +49,7 @@ def lived(folder, **options):
     live = dygcn.open(folder, fitted(**options))
     live.update(add=[(NAME, "fay"), ("fay", "gus")], stream="clicks", offset=1)
     live.snapshot()
-    live.remove_nodes([NAME])
+    live.update(remove_nodes=[NAME])
     live.update(add=[("hal", NAME), ("hal", "ann")], stream="clicks", offset=2)
     bad = decode_events(b'[{"src": "%b", "dst": 7}, {"src": "ann"}]' % NAME.encode(), "json", "string")
     dead = tuple(DeadLetter("clicks", 3, one.row, one.reason, one.text) for one in bad.bad)

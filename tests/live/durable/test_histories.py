@@ -50,7 +50,7 @@ class MirrorMachine(OneFolder):
 
     @rule(one=IDS)
     def remove_nodes(self, one):
-        self.live.remove_nodes([one])
+        self.live.update(remove_nodes=[one])
 
     @rule(events=EVENTS)
     def bulk(self, events):
@@ -58,7 +58,7 @@ class MirrorMachine(OneFolder):
 
     @rule(tolerance=TOLERANCES)
     def tolerate(self, tolerance):
-        self.live.tolerate(tolerance)
+        self.live.publish(tolerance=tolerance)
 
     @rule()
     def begin_epoch(self):
@@ -109,14 +109,14 @@ class MirrorMachine(OneFolder):
     )
     def kept_back(self, which, events, tolerance, saved, flushed, orderly):
         """A reader is not told of some moves of the vectors that it has; then the process ends."""
-        self.live.tolerate(tolerance)
+        self.live.publish(tolerance=tolerance)
         self.mirrors[which].catch_up(self.live)
         self.live.update(events)
         if saved:
             self.live.snapshot()
         self.mirrors[which].catch_up(self.live, exact=False)
         if flushed:
-            self.live.flush()
+            self.live.publish()
         if orderly:
             self.close()
         else:
@@ -134,7 +134,7 @@ class MirrorMachine(OneFolder):
         self.mirrors[which].catch_up(self.live, limit, exact=False)
 
     def teardown(self):
-        self.live.flush()
+        self.live.publish()
         for mirror in self.mirrors:
             mirror.catch_up(self.live, 7)
         crash(self.live)
@@ -327,7 +327,7 @@ def test_a_place_without_the_position_that_was_shown_would_be_noticed(tmp_path, 
 
 
 OPERATIONS = {
-    "remove_nodes": lambda live, n: live.remove_nodes([n]),
+    "remove_nodes": lambda live, n: live.update(remove_nodes=[n]),
     "bulk": lambda live, n: live.bulk([[(n, 99)]]),
 }
 
@@ -431,9 +431,9 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
             live = reopened(live)
         assert live.digest() == twin.digest()
     with pytest.raises(dygcn.errors.FeatureError):
-        live.tolerate(0.1)
+        live.publish(tolerance=0.1)
     with pytest.raises(dygcn.errors.FeatureError):
-        live.flush()
+        live.publish()
     assert live._log.failure is None
     live._let_go()
 
@@ -494,8 +494,8 @@ def test_positions_that_somebody_made_up(live):
 
 def test_a_folder_is_restored(live, tmp_path):
     live.update(add=[(1, 50)], stream="clicks", offset=7)
-    live.tolerate(0.25)
-    live.flush()
+    live.publish(tolerance=0.25)
+    live.publish()
     shown = live.feed.history
     digest, streams = live.digest(), live.streams
     live.close()
@@ -509,7 +509,7 @@ def test_a_folder_is_restored(live, tmp_path):
         assert again.feed.history.epoch == position.epoch
         assert position.generation > shown.generation
         assert not again.feed.confirms(shown)
-        assert (again.digest(), again.streams, again.tolerance) == (digest, streams, 0.25)
+        assert (again.digest(), again.streams, again._tolerance) == (digest, streams, 0.25)
         assert not (again._folder / "cursors").exists()
     assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["again"]
     with dygcn.open(live._folder) as same:
@@ -584,7 +584,7 @@ def keep_back(live, first=1000):
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_restart_keeps_back_what_was_kept_back(hubs, tmp_path, saved, end):
     live = hub(tmp_path / "x")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     reader = Reader().catch_up(live)
     keep_back(live)
     if saved:
@@ -594,21 +594,21 @@ def test_a_restart_keeps_back_what_was_kept_back(hubs, tmp_path, saved, end):
     assert any(reader.rows[one] != live[one].tobytes() for one in live)
     getattr(live, end)()
     again = dygcn.open(live._folder)
-    assert (again.tolerance, again.sequence) == (0.5, sequence)
+    assert (again._tolerance, again.sequence) == (0.5, sequence)
     assert again.digest() == again.recompute().digest() == digest
     assert reader.catch_up(again, exact=False).reported == []
     keep_back(again, 2000)  # as before
     reader.catch_up(again, exact=False)
-    again.flush()
+    again.publish()
     assert {*range(1, 60)} <= {*reader.catch_up(again).reported}
     again._let_go()
 
 
 def test_a_restart_without_anything_kept_back_is_quiet(hubs, tmp_path):
     live = hub(tmp_path / "x")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     keep_back(live)
-    live.flush()
+    live.publish()
     live.snapshot()
     reader = Reader().catch_up(live)
     for _ in range(2):
@@ -620,11 +620,11 @@ def test_a_restart_without_anything_kept_back_is_quiet(hubs, tmp_path):
 def test_a_flush_in_the_log_is_told_to_those_before_it(hubs, tmp_path):
     """Kept back before the snapshot, published behind it."""
     live = hub(tmp_path / "x")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     keep_back(live)
     live.snapshot()
     reader = Reader().catch_up(live, exact=False)
-    told = live.flush().ids.tolist()
+    told = live.publish().ids.tolist()
     live = reopened(live)
     assert live.sequence == reader.shown.sequence + 1
     reader.catch_up(live)
@@ -634,7 +634,7 @@ def test_a_flush_in_the_log_is_told_to_those_before_it(hubs, tmp_path):
 
 def test_closing_publishes_nothing(hubs, tmp_path):
     live = hub(tmp_path / "x")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     reader = Reader().catch_up(live)
     keep_back(live)
     reader.catch_up(live, exact=False)
@@ -642,7 +642,7 @@ def test_closing_publishes_nothing(hubs, tmp_path):
     sequence = live.sequence
     for _ in range(2):
         with dygcn.open(live._folder) as again:
-            assert (again.sequence, again._ahead.saved_at, again.tolerance) == (sequence, sequence, 0.5)
+            assert (again.sequence, again._ahead.saved_at, again._tolerance) == (sequence, sequence, 0.5)
             assert again.digest() == live.digest()
             assert reader.catch_up(again, exact=False).reported == []
 
@@ -651,12 +651,12 @@ def test_closing_publishes_nothing(hubs, tmp_path):
 @pytest.mark.parametrize("saved", [True, False])
 def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
     live = hub(tmp_path / "x")
-    live.tolerate(0.25)
-    live.tolerate(tolerance)
+    live.publish(tolerance=0.25)
+    live.publish(tolerance=tolerance)
     if saved:
         live.snapshot()
     live = reopened(live)
-    assert live.tolerance == tolerance
+    assert live._tolerance == tolerance
     assert live.version == live._log.last_batch_id
     live._let_go()
 
@@ -665,16 +665,16 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
 def test_a_tolerance_that_is_none_leaves_no_trace(live, wrong):
     before = live.feed.history
     with pytest.raises(OptionError, match="tolerance is"):
-        live.tolerate(wrong)
+        live.publish(tolerance=wrong)
     assert (live.feed.history, live._log.failure) == (before, None)
 
 
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
-@pytest.mark.parametrize("change", [lambda live: live.flush(), lambda live: live.tolerate(0.1)])
+@pytest.mark.parametrize("change", [lambda live: live.publish(), lambda live: live.publish(tolerance=0.1)])
 def test_what_was_published_by_halves_fails_the_log(hubs, tmp_path, monkeypatch, error, change):
     """It is no refusal: nobody knows how much of it was done."""
     live = hub(tmp_path / "x")
-    live.tolerate(0.5)
+    live.publish(tolerance=0.5)
     reader = Reader().catch_up(live)
     keep_back(live)
     reader.catch_up(live, exact=False)
@@ -688,9 +688,9 @@ def test_what_was_published_by_halves_fails_the_log(hubs, tmp_path, monkeypatch,
             change(live)
     assert isinstance(live._log.failure, WriteFailed)
     for use in (
-        live.flush,
+        live.publish,
         lambda: live.update(add=[(3, 77)]),
-        lambda: live.tolerate(1),
+        lambda: live.publish(tolerance=1),
         live.feed.begin_epoch,
     ):
         with pytest.raises(WriteFailed):
@@ -715,5 +715,5 @@ def test_a_flush_that_fails_and_counts_as_refused_would_be_noticed(hubs, tmp_pat
     monkeypatch.setattr(WriteAhead, "log_then", log_then)
     with monkeypatch.context() as meanwhile, pytest.raises(AssertionError):
         test_what_was_published_by_halves_fails_the_log(
-            hubs, tmp_path, meanwhile, MemoryError, lambda one: one.flush()
+            hubs, tmp_path, meanwhile, MemoryError, lambda one: one.publish()
         )

@@ -36,9 +36,9 @@ WRITES = {
     "update": lambda live: live.update(add=[(1, 9)]),
     "ingest": lambda live: live._ingest([SourceBatch(read_events([(1, 9)]))]),
     "snapshot": lambda live: live.snapshot(),
-    "remove_nodes": lambda live: live.remove_nodes([1]),
+    "remove_nodes": lambda live: live.update(remove_nodes=[1]),
     "bulk": lambda live: live.bulk([[(1, 9)]]),
-    "tolerate": lambda live: live.tolerate(0.5),
+    "tolerate": lambda live: live.publish(tolerance=0.5),
     "begin_epoch": lambda live: live.feed.begin_epoch(),
     "forget_stream": lambda live: live._forget_stream("a"),
     "discard": lambda live: live._log.discard([1]),
@@ -230,7 +230,7 @@ def test_where_folders_cannot_be_locked_the_first_writer_gives_way(live, monkeyp
     first.update(add=[(2, 3)])
     (live._folder / "lock").unlink()
     second = dygcn.open(live._folder)
-    for write in (lambda: first.update(add=[(3, 4)]), first.snapshot, lambda: first.remove_nodes([1])):
+    for write in (lambda: first.update(add=[(3, 4)]), first.snapshot, lambda: first.update(remove_nodes=[1])):
         with pytest.raises(WriteFailed, match="moved, removed or replaced"):
             write()
     second.update(add=[(4, 5)])
@@ -244,7 +244,11 @@ def check_no_writes_into_a_copy(live):
     moved = live._folder.rename(live._folder.with_name("moved"))
     shutil.copytree(moved, live._folder, ignore=shutil.ignore_patterns("lock"))
     with dygcn.open(live._folder) as other:
-        for write in (lambda: live.update(add=[(3, 4)]), live.snapshot, lambda: live.remove_nodes([1])):
+        for write in (
+            lambda: live.update(add=[(3, 4)]),
+            live.snapshot,
+            lambda: live.update(remove_nodes=[1]),
+        ):
             with pytest.raises(WriteFailed, match="moved, removed or replaced"):
                 write()
         other.update(add=[(4, 5)])

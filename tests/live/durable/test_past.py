@@ -104,7 +104,7 @@ class PastMachine(RuleBasedStateMachine):
 
     @rule(nodes=st.lists(NODES, max_size=2))
     def remove_nodes(self, nodes):
-        self.live.remove_nodes(nodes)
+        self.live.update(remove_nodes=nodes)
         self.note()
 
     @rule(events=EVENTS)
@@ -121,12 +121,12 @@ class PastMachine(RuleBasedStateMachine):
 
     @rule(tolerance=st.sampled_from([0.0, 0.05, 1.0]))
     def tolerate(self, tolerance):
-        self.live.tolerate(tolerance)
+        self.live.publish(tolerance=tolerance)
         self.note()
 
     @rule()
     def flush(self):
-        self.live.flush()
+        self.live.publish()
         self.note()
 
     @rule()
@@ -515,7 +515,7 @@ def test_it_answers_what_an_embedding_answers(live, tmp_path):
     assert (there.vectors() == twin.vectors()).all()
     assert there.nearest(1) == twin.nearest(1)
     assert there.recommend(1) == twin.recommend(1)
-    assert (there.scores([0, 1], [2, 3]) == twin.scores([0, 1], [2, 3])).all()
+    assert (there.score([0, 1], [2, 3]) == twin.score([0, 1], [2, 3])).all()
     assert there.explain(1).own == twin.explain(1).own
     with there.what_if(add=[(0, 9)]) as trial:
         assert 9 in trial
@@ -682,7 +682,7 @@ def test_a_change_that_is_being_made(live, monkeypatch):
         whole(self, *places)
 
     monkeypatch.setattr(Snapshot, "write", write)
-    live.remove_nodes([0])
+    live.update(remove_nodes=[0])
     assert asked[0] == 6
     assert "was not over yet" in asked[1]
     assert at(live, 7).digest() == live.digest()

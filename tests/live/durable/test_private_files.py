@@ -45,7 +45,7 @@ def life(folder):
         live.update(add=[(step, step + 1)], stream="a", offset=step)
     live._snapshots.wait()
     live._ingest([SourceBatch(read_events([(1, 2)]), dead=(DeadLetter("a", 9, -1, "no", "{}"),))])
-    live.remove_nodes([1])
+    live.update(remove_nodes=[1])
     keep_cursor(folder, "pg", "7")
     seen |= shown_to_others(folder)  # with the journals of SQLite
     crash(live)

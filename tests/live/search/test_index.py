@@ -114,11 +114,11 @@ class Moving(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def most_leave(self, share):
         ids = self.live.ids()
-        self.live.remove_nodes(ids[: int(share * len(ids))])
+        self.live.update(remove_nodes=ids[: int(share * len(ids))])
 
     @rule(old=ids_of_nodes, new=st.integers(100, 130), other=ids_of_nodes)
     def one_takes_the_number_of_another(self, old, new, other):
-        self.live.remove_nodes([self.named(old)])
+        self.live.update(remove_nodes=[self.named(old)])
         self.live.update(add=self.pairs([(new, other)]))
 
     @precondition(lambda self: self.features == "given")
@@ -371,7 +371,7 @@ def test_the_top_k_is_that_of_sorting_everything():
     for live in (fresh(1, 2), fresh(3, 5), fresh(3, 5, "string")):
         named = int if live.model.ids == "int64" else str
         live.update(add=[(named(a), named(b)) for a, b in random.permutation(100).reshape(50, 2).tolist()])
-        live.remove_nodes([named(node) for node in range(30)])
+        live.update(remove_nodes=[named(node) for node in range(30)])
         for _ in range(60):
             candidates = random.integers(0, 100, random.integers(0, 80)).astype(np.int32)
             query = random.standard_normal(live.model.dim).astype(np.float32)
@@ -425,7 +425,7 @@ def test_the_index_follows_a_fitted_embedding():
         for step in range(6):
             new = [(f"p{a}", f"q{step}{b}") for a, b in random.integers(0, 300, (20, 2)).tolist()]
             live.update(add=new, remove=events[step * 30 : step * 30 + 30])
-            live.remove_nodes(live.ids()[step::40])
+            live.update(remove_nodes=live.ids()[step::40])
             for name in live.ids()[::50].tolist():
                 node = live._state.graph.find_one(name)
                 found = nearest(index, live[name], 7, node)
@@ -455,11 +455,11 @@ def test_the_kind_follows_the_number_of_nodes():
     assert (same.trained_at_nodes, same.rebuilds) == (150, 1)
     doubled = grow(290, 300)
     assert (doubled.trained_at_nodes, doubled.rebuilds) == (300, 2)
-    live.remove_nodes(range(1, 160))
+    live.update(remove_nodes=range(1, 160))
     index.refresh()
     halved = index.status()
     assert (halved.kind, halved.trained_at_nodes, halved.rebuilds) == ("ivf", 141, 3)
-    live.remove_nodes(live.ids())
+    live.update(remove_nodes=live.ids())
     assert nearest(index, query, 5) == []
     index.refresh()
     empty = index.status()
@@ -491,7 +491,7 @@ def test_equal_calls_give_equal_answers():
         index = NearestIndex(live._cached(), exact_up_to=500, seed=5)
         live.update(add=[(0, 1), (5, 2)])
         index.refresh()
-        live.remove_nodes(range(0, 2000, 7))
+        live.update(remove_nodes=range(0, 2000, 7))
         found = [nearest(index, row, 10) for row in live.vectors(live.ids()[:40])]
         tables.append((found, index.measure(), index.status()))
     assert tables[0] == tables[1]
@@ -505,7 +505,7 @@ def test_a_copy_goes_its_own_way():
         index.refresh()
         there, other = copy.deepcopy((live, index))
         assert other._state is there._state
-        there.remove_nodes(range(50))
+        there.update(remove_nodes=range(50))
         query = live[200]
         assert nearest(other, query, 9) == brute(there, query, 9)
         assert nearest(index, query, 9) == brute(live, query, 9)

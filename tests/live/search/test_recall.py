@@ -269,7 +269,7 @@ class Town:
         gone, stay = people[::8], np.delete(people, np.s_[::8])
         came = self.newest + np.arange(len(gone))
         self.newest += len(gone)
-        moved = [self.live.remove_nodes(gone).nodes]
+        moved = [self.live.update(remove_nodes=gone)._nodes]
         concerned = np.isin(self.edges, people).any(axis=1)
         old, self.edges = self.edges[concerned], self.edges[~concerned]
         movers = np.concatenate((stay, came))
@@ -284,7 +284,7 @@ class Town:
         change = self.live.update(
             add={"src": new[:, 0], "dst": new[:, 1]}, remove={"src": old[:, 0], "dst": old[:, 1]}
         )
-        return [*moved, change.nodes]
+        return [*moved, change._nodes]
 
 
 def follow(town, steps, share, askers=60):
@@ -342,7 +342,7 @@ def test_recall_stays_on_a_real_graph(data):
     for step, at in enumerate(range(cut, len(events["src"]), 4000)):
         change = live.update({name: column[at : at + 4000] for name, column in events.items()})
         index.refresh()
-        moved = np.union1d(moved, change.nodes)
+        moved = np.union1d(moved, change._nodes)
         recall = true_recall(live, index, live._state.graph.some_nodes(at, 60))
         status = index.status()
         shares = len(change) / len(live), len(moved) / len(live), recall

@@ -53,7 +53,7 @@ def test_those_wait_first_that_moved_first():
     assert (kept.put(3), kept.dirty.tolist(), len(kept.backend)) == (3, [3], 3)
     change = live.update(add=[(1, 7)])
     kept.poll()
-    assert kept.dirty.tolist() == [3, *sorted(change.nodes.tolist())]
+    assert kept.dirty.tolist() == [3, *sorted(change._nodes.tolist())]
 
 
 def test_rows_without_gaps_hold_what_was_put_and_not_dropped():

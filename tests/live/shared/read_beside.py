@@ -95,14 +95,14 @@ def _churn(live: Any, ids: list[Any], random: np.random.Generator) -> Iterator[N
             f"other {i}" if isinstance(ids[0], str) else -1 - i for i in range(int(random.integers(500)) + 1)
         ]
         yield live.update(add=[(ids[0], other) for other in others])
-        yield live.remove_nodes(others)
+        yield live.update(remove_nodes=others)
     count = int(random.integers(1, 8)) if random.random() < 0.9 else 60
     chosen = random.integers(0, len(ids), (count, 2))
     events = [(ids[a], ids[b], "+" if random.random() < 0.5 else "-") for a, b in chosen if a != b]
     if random.random() < 0.3:
         gone = [one for one in {ids[a] for a, _ in chosen[:2]} if one in live]
         if gone:
-            yield live.remove_nodes(gone)
+            yield live.update(remove_nodes=gone)
     if events:
         weight = random.choice([1.0, 0.5, 2.0**-9, 300.0])  # a finer one moves all rows to other arrays
         yield live.update(_columns(events, weight))

@@ -280,7 +280,7 @@ def test_what_a_reader_does_not_know_it_leaves_to_the_writer():
     assert reader.vectors([1, 9]) is None
     assert reader.vectors([1, "a"]) is None
     assert reader.vectors([]) is None
-    live.remove_nodes([1])
+    live.update(remove_nodes=[1])
     assert reader.vector(1) is None
     assert reader.sequence == live.version
     rows.close()

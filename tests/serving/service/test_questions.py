@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.live.trying import Moves
+from dygcn.live.what_if import TrialMoves
 from dygcn.schema.requests import WhatIfRequest
 from dygcn.serving.service import questions
 from dygcn.serving.service.auth import new_token
@@ -119,11 +119,11 @@ def test_scores_say_what_they_are(scored, serve):
     to = [5, 17, 9999, 3]
     found = scored.get("/v1/scores/1", to=to).json()
     assert found["score_kind"] == "log-odds"
-    assert found["scores"][:2] == live.scores(1, [5, 17]).tolist()
+    assert found["scores"][:2] == live.score(1, [5, 17]).tolist()
     assert found["scores"][2] is None
     likely = scored.get("/v1/scores/1", to=to, probability="true").json()
     assert likely["score_kind"] == "probability"
-    assert likely["scores"][:2] == live.scores(1, [5, 17], probability=True).tolist()
+    assert likely["scores"][:2] == live.score(1, [5, 17], probability=True).tolist()
     pairs = [[1, one] for one in to]
     assert scored.ask("/v1/score", {"pairs": pairs}).json() == found
     assert scored.ask("/v1/score", {"pairs": pairs, "probability": True}).json() == likely
@@ -140,9 +140,12 @@ def test_neighbors_and_degree(serve):
     live = served.service.live
     for node in (0, 5):
         found = served.get(f"/v1/neighbors/{node}").json()
-        assert (found["neighbors"], found["degree"]) == (live.neighbors(node).tolist(), live.degree(node))
+        assert (found["neighbors"], found["degree"]) == (
+            live.neighbors(node).tolist(),
+            len(live.neighbors(node)),
+        )
     few = served.get("/v1/neighbors/0", limit=1).json()
-    assert (len(few["neighbors"]), few["degree"]) == (1, live.degree(0))
+    assert (len(few["neighbors"]), few["degree"]) == (1, len(live.neighbors(0)))
     is_problem(served.get("/v1/neighbors/999"), 404, "unknown-node")
 
 
@@ -370,12 +373,19 @@ def test_events_that_would_move_a_node_are_explained(serve):
 
 def test_a_tolerance_does_not_keep_anything_from_being_tried(serve):
     served = serve()
-    served.service.live.tolerate(0.01)
+    served.service.live.publish(tolerance=0.01)
     assert served.ask("/v1/what-if", {"add": [[1, 3]]}).status_code == 200
 
 
 def standing(live):
-    return live.digest(), live.sequence, live.version, live.feed.cursor, live._log.last, live.clock
+    return (
+        live.digest(),
+        live.sequence,
+        live.version,
+        live.feed.cursor,
+        live._log.last,
+        live._state.graph.clock,
+    )
 
 
 def random_trial(random):
@@ -460,13 +470,13 @@ def test_nobody_sees_the_clock_of_a_trial(folder, learned, tmp_path, monkeypatch
     service = Service(on_loopback(tmp_path / "timed", clock_jump=100.0))
     try:
         latest, seen = service.latest_time(), []
-        whole = Moves.__init__
+        whole = TrialMoves.__init__
 
         def look(self, trial):
-            seen.append((trial.clock, service.latest_time()))
+            seen.append((trial._state.graph.clock, service.latest_time()))
             whole(self, trial)
 
-        monkeypatch.setattr(Moves, "__init__", look)
+        monkeypatch.setattr(TrialMoves, "__init__", look)
         done = threading.Event()
         wanted = msgspec.convert({"add": [[1, 2]], "now": latest - 1.0}, type=WhatIfRequest)
         Questions(service).submit_trial(wanted, lambda result: (seen.append(result), done.set()))

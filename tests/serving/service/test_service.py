@@ -247,7 +247,7 @@ def test_a_service_that_stops_does_not_publish_what_a_tolerance_keeps_back(start
     service.start()
     *known, last = service.live.ids().tolist()  # they have rows
     write(service, *((10_000, 20_000 + i) for i in range(300)), *((10_000, node) for node in known))
-    service.live.tolerate(0.9)
+    service.live.publish(tolerance=0.9)
     before = service.live.feed.cursor
     write(service, (10_000, last))
     assert 20_000 not in service.live.feed.since(before, 1000).rows.ids

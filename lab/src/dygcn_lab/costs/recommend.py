@@ -1,6 +1,6 @@
 """What `recommend` gives up, and what it saves, by not scoring everyone: recall and time on real graphs.
 
-Everyone is scored by `live.scores`, which knows nothing of candidates; both rank ties by id.
+Everyone is scored by `live.score`, which knows nothing of candidates; both rank ties by id.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def best_of_everyone(live: LiveEmbedding, node: int | str, k: int, links: str) -
     """
     out = {node, *(live.neighbors(node).tolist() if ASKED[links] else ())}
     others = [one for one in live.ids().tolist() if one not in out]
-    best = np.argsort(-live.scores(node, others, links), kind="stable")[:k]
+    best = np.argsort(-live.score(node, others, links), kind="stable")[:k]
     return [others[at] for at in best]
 
 

@@ -166,7 +166,7 @@ def _dated_batches(
     live: LiveEmbedding, events: EventBatch, size: int, count: int
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Draw batches before any is timed: drawing looks at the graph, which brings it into the caches."""
-    clock, unit = live.clock, live.model.unit
+    clock, unit = live._state.graph.clock, live.model.unit
     assert clock is not None
     assert unit is not None
     traffic = Traffic(live._state.graph, events)
@@ -197,7 +197,7 @@ def score_costs(lives: Lives, pairs: int, repeats: int) -> dict[str, float]:
     with undisturbed():
         for number in range(-_WARM, repeats):
             for name, (live, links) in asked.items():
-                took = timed(partial(live.scores, *_drawn(ids, pairs, random), links))
+                took = timed(partial(live.score, *_drawn(ids, pairs, random), links))
                 if number >= 0:
                     found[name].append(took / pairs)
     times = {f"times_{name}": median_ratio(found[name], found["cosine"]) for name in ("new", "next")}

@@ -50,7 +50,7 @@ class Mirror:
 
     def write(self, change: Change) -> None:
         """Write the vectors of the nodes that moved."""
-        self._vectors[change.nodes] = change.vectors
+        self._vectors[change._nodes] = change.vectors
         self.rows += len(change)
 
     def compare(self) -> tuple[Nodes, Float32, Float32]:
@@ -113,7 +113,7 @@ def _publish(
     live: LiveEmbedding, drawn: EventBatch, tolerance: float, events: int, seed: int
 ) -> dict[str, Any]:
     traffic, mirror = Traffic(live._state.graph, drawn, seed), Mirror(live)
-    live.tolerate(tolerance)
+    live.publish(tolerance=tolerance)
     for _ in range(events):
         mirror.write(live.update(**as_users_do(traffic.round(1)[0])))
     written = mirror.rows
@@ -122,7 +122,7 @@ def _publish(
     bound = live.error_bound(live._ids_of(nodes))
     asked = np.random.default_rng(seed).choice(len(nodes), min(_ASKED, len(nodes)), replace=False)
     recall = found_again(here, exact, asked)
-    mirror.write(live.flush())
+    mirror.write(live.publish())
     _, here, exact = mirror.compare()
     return {
         "tolerance": tolerance,

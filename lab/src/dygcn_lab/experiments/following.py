@@ -61,7 +61,7 @@ def ask_ours(stream: Stream, questions: list[Question], live: dygcn.LiveEmbeddin
 
     def score(asker: int, candidates: Int64, now: float) -> Float64:
         live.update(now=now)
-        return live.scores(asker, candidates, links=links, missing="cold")
+        return live.score(asker, candidates, links=links, missing="cold")
 
     return reciprocal_ranks(stream, questions, follow, {OURS: score}, age)
 

@@ -65,7 +65,7 @@ def scored(live: dygcn.LiveEmbedding, links: str) -> dict[str, float]:
         with undisturbed():
             for number in range(-_WARM, _REPEATS):
                 asker, others = random.choice(ids).item(), random.choice(ids, count)
-                spent = timed(partial(live.scores, asker, others, links=links))
+                spent = timed(partial(live.score, asker, others, links=links))
                 if number >= 0:
                     took.append(1e6 * spent / count)
         found[str(count)] = round(float(np.median(took)), 2)
@@ -79,7 +79,7 @@ def updated(stream: Stream, live: dygcn.LiveEmbedding) -> dict[str, Any]:
     whole, measured = (dygcn.start(live.model) for _ in range(2))
     for one in (whole, measured):
         one.update(stream.part(0, stream.fitted))
-    measured.track_surprise()
+    measured.track(surprise=True)
     twins = {"without": bare, "history": whole, "surprise": measured}
     found, seen = {}, stream.fitted
     random = np.random.default_rng(0)

@@ -33,7 +33,7 @@ def recall_figures(live: LiveEmbedding, links: str, seed: int = 0) -> dict[str, 
         near_by, linked = _neighbours(live, place)
         if links == "new":
             others = np.setdiff1d(others, near_by[linked])
-        whole = live.scores(np.repeat(ids[place], len(others)), ids[others], links)
+        whole = live.score(np.repeat(ids[place], len(others)), ids[others], links)
         best = others[_first(whole, BEST)]
         dots = index[others] @ live.link_vectors(ids[[place]], query=True, links=links)[0]
         near = _first(dots.astype(np.float64), CANDIDATES)

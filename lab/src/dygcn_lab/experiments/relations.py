@@ -67,7 +67,7 @@ def placements(live: dygcn.LiveEmbedding, links: np.ndarray, others: np.ndarray,
             lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
             scores[-1][here] = (first * second).sum(axis=1) / np.maximum(lengths, 1e-12)
         else:
-            scores[-1][here] = live.scores(a, b, links=by)
+            scores[-1][here] = live.score(a, b, links=by)
     ordered = np.sort(scores[1])
     below, upto = (np.searchsorted(ordered, scores[0], side) for side in ("left", "right"))
     return (below + upto) / 2 / len(ordered)

@@ -68,7 +68,7 @@ def planted(stream: Stream, begin: int, end: int, kind: str, seed: int) -> tuple
 
 def measure(live: dygcn.LiveEmbedding, table: dict[str, Any]) -> tuple[Float64, Float64, float]:
     """Return surprise and rank of every event, and microseconds an event."""
-    live.track_surprise()
+    live.track(surprise=True)
     value, rank, spent = [], [], 0.0
     for begin in range(0, len(table["t"]), 100):
         part = {name: column[begin : begin + 100] for name, column in table.items()}
@@ -82,7 +82,7 @@ def measure(live: dygcn.LiveEmbedding, table: dict[str, Any]) -> tuple[Float64, 
 
 def distances(live: dygcn.LiveEmbedding, table: dict[str, Any], rows: Int64) -> Float64:
     """Return how far the further of the two ends moved, of some events."""
-    live.track_distances()
+    live.track(distances=True)
     found, seen = np.full(len(rows), np.nan), 0
     for at, row in enumerate(rows.tolist()):
         if row > seen:
@@ -125,7 +125,7 @@ def run(
 
 def sums(live: dygcn.LiveEmbedding, stream: Stream, begin: int, end: int) -> dict[str, Any]:
     """Compare drawn sums with whole ones, and P with how often it came true."""
-    live.track_surprise()
+    live.track(surprise=True)
     rows = np.unique(np.linspace(begin, end - 1, _SUMMED).astype(np.int64))
     rows, seen, far = rows[stream.op[rows] > 0], begin, []
     said, came = np.zeros(len(EDGES) + 1), np.zeros(len(EDGES) + 1)

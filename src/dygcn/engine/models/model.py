@@ -21,8 +21,9 @@ from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.history import History
+from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.folder import take_tensor
-from dygcn.engine.models.links import COUNT_HALF_LIFE, LinkHead
+from dygcn.engine.models.links import COUNT_HALF_LIFE, FILTER, KINDS, LinkHead
 from dygcn.engine.propagation import ExactRule
 from dygcn.errors import FeatureError
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.links import NextHead
     from dygcn.engine.models.projection import Projection
     from dygcn.engine.propagation import Rule
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int64
+    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, ScoreKind
 
 RULES = {"exact": "dygcn.engine.models.model", "rolling": "dygcn.paper", "spectral": "dygcn.paper"}
 """Name -> the module that registers the rule."""
@@ -257,6 +258,11 @@ class Model:
         return self.spec.weight_names(self.orders)
 
     @property
+    def matrices(self) -> dict[str, Float32]:
+        """The matrices by name, rows times matrix: ``W0..WK``; for the spectral rule W0, W1, Ws."""
+        return dict(zip(self.weight_names, self.weights, strict=True))
+
+    @property
     def width(self) -> int:
         """Columns of the features and of every message."""
         return len(self.scales)
@@ -281,6 +287,23 @@ class Model:
     def floor(self) -> float:
         """Messages shorter than this are not scaled up to length one."""
         return 1e-6 * float(np.max(self.scales))
+
+    def score_kind(self, links: str = "new") -> ScoreKind:
+        """Return what the numbers of a score are.
+
+        ``"log-odds"``: learned, above 0 where a link is likelier than not, among as many random pairs;
+        ``"rank"``: learned, only their order means something; ``"cosine"``: nothing was learned.
+        """
+        one_of("links", links, KINDS)
+        if links == FILTER:
+            return "filter"
+        if not self.asks_history(links) and not {links, "all"} & set(self.links):
+            return "cosine"
+        return "log-odds" if links == "new" and "new" in self.links else "rank"
+
+    def asks_history(self, links: str) -> bool:
+        """Return whether the history of events decides the score of a kind of links."""
+        return links in ("next", "listed") and self.following is not None
 
     def new_rule(self) -> Rule:
         """Return the state of an empty graph."""

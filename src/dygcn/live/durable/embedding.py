@@ -28,6 +28,7 @@ from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by
 from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry
 from dygcn.live.durable.storage.packing import pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.finding import as_many, check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
@@ -104,7 +105,7 @@ class DurableEmbedding(EmbeddingView):
         """
         if remove_nodes is not None:
             check_alone(events, add, remove, now, stream or None)
-            return self.remove_nodes(remove_nodes)
+            return self._remove_nodes(remove_nodes)
         model = self.model
         batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         part = SourceBatch(batch, stream, whole(offset), now=None if now is None else moment(now))
@@ -199,13 +200,9 @@ class DurableEmbedding(EmbeddingView):
             raise done
         return done
 
-    def track_distances(self, on: bool = True) -> None:
-        """Let every update measure how far vectors move; see `LiveEmbedding.track_distances`."""
-        self._live.track_distances(on)
-
-    def track_surprise(self, on: bool = True) -> None:
-        """Let every update measure how surprising its events are; see `LiveEmbedding.track_surprise`."""
-        self._live.track_surprise(on)
+    def track(self, *, distances: bool | None = None, surprise: bool | None = None) -> None:
+        """Measure how far vectors move, or how surprising events are; see `LiveEmbedding.track`."""
+        self._live.track(distances=distances, surprise=surprise)
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
@@ -232,9 +229,8 @@ class DurableEmbedding(EmbeddingView):
         """Give nodes features of their own; a snapshot is written before it returns."""
         return self._then_snapshot(lambda: self._live.set_features(ids, values, nodes=nodes))
 
-    def remove_nodes(self, ids: object) -> Change:
-        """Remove nodes with their edges and features; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: self._live.remove_nodes(ids))
+    def _remove_nodes(self, ids: object) -> Change:
+        return self._then_snapshot(lambda: self._live._remove_nodes(ids))
 
     def forget(self, ids: object, *, t: float | None = None) -> ForgetReceipt:
         """Remove ids from graph, model, log, snapshots and dead letters; return when no file names them.
@@ -292,18 +288,18 @@ class DurableEmbedding(EmbeddingView):
     def _announces(self) -> Announcer | None:
         return self._live._announces()
 
-    def tolerate(self, tolerance: float) -> Change:
-        """Publish fewer moves, as `LiveEmbedding.tolerate` does, from now on and after every restart."""
-        allowed = check_orders(self._state, read_tolerance(tolerance))
-        entry = NewEntry(TOLERANCE, body=pack_tolerance(allowed))
+    def publish(self, tolerance: float | None = None) -> Change:
+        """Publish every move that was kept back; see `LiveEmbedding.publish`. The log keeps the tolerance."""
+        if tolerance is None:
+            _ = self._state.exact
+            entry = NewEntry(FLUSH)
+        else:
+            tolerance = check_orders(self._state, read_tolerance(tolerance))
+            entry = NewEntry(TOLERANCE, body=pack_tolerance(tolerance))
         with self._ahead.one_writer():
-            return self._ahead.log_then([entry], lambda: self._live.tolerate(allowed))
+            return self._ahead.log_then([entry], lambda: self._live.publish(tolerance))
 
-    def flush(self) -> Change:
-        """Publish every move that a tolerance has kept back."""
-        _ = self._state.exact
-        with self._ahead.one_writer():
-            return self._ahead.log_then([NewEntry(FLUSH)], self._live.flush)
+    recompute, refit = LiveEmbedding.recompute, LiveEmbedding.refit
 
     def _take_over(self, other: DurableEmbedding) -> None:
         """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""

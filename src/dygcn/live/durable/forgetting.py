@@ -136,9 +136,9 @@ class Forgetting:
 
         def leave() -> int:
             nodes = redaction.nodes_in(live._state, now)
-            live.remove_nodes(python_ids(live._names(nodes)))
+            live.update(remove_nodes=python_ids(live._names(nodes)))
             redaction.forget_rows(live._state, now)
-            live.flush()  # what was announced last was made of them, too
+            live.publish()  # what was announced last was made of them, too
             return len(nodes)
 
         found = 0

@@ -21,7 +21,6 @@ from dygcn.errors import (
     NoSuchPast,
     OptionError,
 )
-from dygcn.live.changed import ChangeRecord
 from dygcn.live.durable.recovery import ReplayedBatch, batches, load_at, logged_batches
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.entries import BARRIER, FORGET, REFUSAL, Entry
@@ -31,7 +30,6 @@ from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.guard import Guard
-from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
@@ -78,23 +76,11 @@ class PastEmbedding(EmbeddingView):
         keep_log: str,
         redacted: bool = False,
     ) -> None:
-        super().__init__(state, Guard(state))
-        self.redacted = redacted
+        super().__init__(state, Guard(state), version)
         self._guard.waits = True
-        self.sequence, self.logged, self._version = sequence, logged, version
-        self.keep_log = keep_log
-        self._cache: VectorCache | None = None
+        self.sequence, self.logged, self.keep_log, self.redacted = sequence, logged, keep_log, redacted
 
-    @property
-    def version(self) -> int:
-        """The id of the last batch that had changed a vector."""
-        return self._version
-
-    def _cached(self) -> VectorCache:
-        """Return the vectors that were read."""
-        if self._cache is None:
-            self._cache = VectorCache(self._state, ChangeRecord(self._state.graph.ids.high))
-        return self._cache
+    recompute, refit = LiveEmbedding.recompute, LiveEmbedding.refit
 
 
 def open_past(folder: Path, as_of: object) -> PastEmbedding:

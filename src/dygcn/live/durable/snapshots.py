@@ -93,7 +93,7 @@ class SnapshotWriter:
         ahead, log, live = self._ahead, self._ahead.log, self._ahead.live
         with live._guard.lock:
             where = ahead.sequence, log.last_batch_id, log.chain.hex()
-            standing = ahead.histories.epoch.pack().hex(), live.tolerance
+            standing = ahead.histories.epoch.pack().hex(), live._tolerance
             streams, heard, forgotten = ahead.offsets.image()
             refused = ahead.histories.refused()
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)

@@ -100,7 +100,7 @@ class WriteAhead:
             self._state.rebuild()
             self.live._announce_beyond(position.tolerance, unsaid)
         standing = replay(log, position, begin.state.model.spec.from_graph, self._replayed)
-        if not self.live.tolerance:
+        if not self.live._tolerance:
             self._state.rebuild()
         self._go_on_from(standing)
         self.reach()  # a refusal may stand behind the last batch
@@ -230,12 +230,12 @@ class WriteAhead:
             return
         if last.kind == TOLERANCE:
             tolerance = unpack_tolerance(last.body)
-            if tolerance > 0 and not self.live.tolerance:
+            if tolerance > 0 and not self.live._tolerance:
                 self._state.rebuild()  # what is announced from here on follows from messages
-            self.live.tolerate(tolerance)
+            self.live.publish(tolerance=tolerance)
             return
-        if last.kind == FLUSH and self.live.tolerance:
-            self.live.flush()
+        if last.kind == FLUSH and self.live._tolerance:
+            self.live.publish()
             return
         try:
             self._replay_batch(one)
@@ -254,7 +254,7 @@ class WriteAhead:
 
     def _replay_batch(self, one: ReplayedBatch) -> None:
         """Apply a batch again: to the graph alone, where all else follows from it."""
-        if self.live.tolerance or not self._state.model.spec.from_graph:
+        if self.live._tolerance or not self._state.model.spec.from_graph:
             self.live._apply(one.batch, one.now)
             return
         delta, left = self._state.apply_to_graph(one.batch, one.now)
@@ -271,5 +271,5 @@ class WriteAhead:
                 self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
                 self.live._renumber(self.log.last_batch_id)
             everyone = self._state.graph.nodes()
-            self.live._announce_beyond(self.live.tolerance)
+            self.live._announce_beyond(self.live._tolerance)
             self.feed.note(everyone, self.live._names(everyone[:0]), self.log.last)

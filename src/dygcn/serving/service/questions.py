@@ -12,10 +12,10 @@ from dygcn.engine.events import read_update
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.of_kinds import asking_kind, check_kind, links_for
-from dygcn.live.recommending import EVERYONE, linked_nodes
-from dygcn.live.scoring import kind_of_score, to_probabilities
-from dygcn.live.trying import Moves
+from dygcn.live.finding import check_kind, linked_nodes
+from dygcn.live.recommending import EVERYONE, asking_kind, links_for
+from dygcn.live.scoring import to_probabilities
+from dygcn.live.what_if import TrialMoves
 from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import (
     ROWS_RANKED,
@@ -77,7 +77,7 @@ class Questions:
                 links=links,
                 kind=wanted.kind,
             )
-            kind = self._live.score_kind(links)
+            kind = self._live.model.score_kind(links)
             return answers.Recommended(self._live.sequence, wanted.id, kind, _nodes(found), missing)
 
     def nearest_of(self, ids: list[Id], k: int, by: str, kind: str | None = None) -> answers.NearestOf:
@@ -107,7 +107,7 @@ class Questions:
                 self._check(rows + self._rows_of_paths(here), "ask for fewer ids")
             found = [self._live.recommend(one, k, exclude_linked=False, kind=kind) for one in here]
             of = [answers.NodesOf(one, _nodes(near)) for one, near in zip(here, found, strict=True)]
-            score_kind = self._live.score_kind("next")
+            score_kind = self._live.model.score_kind("next")
             return answers.NearestOf(self._live.sequence, score_kind, of, missing)
 
     def neighbors(self, node: Id, limit: int) -> answers.Neighbors:
@@ -142,7 +142,7 @@ class Questions:
             found, sequence = _scores(self._live, pairs, links), self._live.sequence
         if probability:
             return answers.Scores(sequence, "probability", to_probabilities(model, found, links))
-        return answers.Scores(sequence, kind_of_score(model, links), found)
+        return answers.Scores(sequence, model.score_kind(links), found)
 
     # ---- the graph as it would be --------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class Questions:
             self._service.trying(),
             live.what_if(batch, remove_nodes=wanted.remove_nodes, now=wanted.now) as trial,
         ):
-            moves = Moves(trial)
+            moves = TrialMoves(trial)
             sizes = len(trial), trial.edge_count
             vectors: list[Float32 | None] = [
                 trial.vector(one) if one in trial else None for one in wanted.vectors
@@ -255,7 +255,7 @@ class Questions:
             left, sequence = moves.left(live), live.sequence
         named = zip(ids[: wanted.moved].tolist(), distance[: wanted.moved].tolist(), strict=True)
         furthest = [answers.WouldMove(one, None if math.isnan(far) else far) for one, far in named]
-        kind = kind_of_score(live.model, wanted.links)
+        kind = live.model.score_kind(wanted.links)
         about = sequence, moves.rows, *sizes, len(moves), furthest, left, kind
         return answers.WhatIfAnswer(*about, vectors, near, best, scores)
 

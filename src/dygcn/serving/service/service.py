@@ -17,7 +17,7 @@ from dygcn.errors import DygcnError, FeatureError, OptionError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.histories import FeedCursor
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.of_kinds import EVERY_KIND, of_kind, own_kind
+from dygcn.live.finding import EVERY_KIND, of_kind, own_kind
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import top_k
 from dygcn.schema import answers
@@ -148,7 +148,7 @@ class Service:
 
     def _track_surprise(self) -> None:
         try:
-            self.live.track_surprise()
+            self.live.track(surprise=True)
         except FeatureError as error:
             self.live.close()
             raise FeatureError(f"track_surprise cannot be true: {error}") from None

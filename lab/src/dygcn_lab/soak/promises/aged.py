@@ -25,7 +25,7 @@ from dygcn.engine.graph.outcomes import FOUND
 from dygcn.engine.models import State
 from dygcn.errors import ClockWarning
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.loading import start
+from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.aged_twin import AgedEvent, AgedTwin, aged_model, bits_of, differences, edges_of
 from dygcn_lab.soak.promises.images import memory_folder
@@ -132,7 +132,9 @@ class AgedWalk:
         self.tally.steps += 1
         live, where = self._live, f"{self._name}: step {number}"
         same = edges_of(live) == self.twin.edges and self._expired == self.twin.expired
-        self.tally.check(same and (live.clock or -math.inf) == self.twin.clock, f"{where}: edges")
+        self.tally.check(
+            same and (live._state.graph.clock or -math.inf) == self.twin.clock, f"{where}: edges"
+        )
         if number % 5 == 0:
             self._compare(live, f"{where}: recomputed")
         if number % 25 == 0:
@@ -154,7 +156,7 @@ class AgedWalk:
         self._expired += update(self._live, one.events, one.now)
         self.twin.apply(one.events, one.now)
         if one.gone:
-            self._live.remove_nodes([as_id(one.gone)])
+            self._live.update(remove_nodes=[as_id(one.gone)])
             self.twin.remove(one.gone)
 
     def _try_out(self, number: int) -> None:
@@ -267,7 +269,7 @@ def in_batches(model: Model, changes: Sequence[Change], size: int) -> tuple[Live
             expired += update(live, part, None)
         expired += update(live, parts[-1], one.now)
         if one.gone:
-            live.remove_nodes([as_id(one.gone)])
+            live.update(remove_nodes=[as_id(one.gone)])
         waiting = []
     return live, expired
 

@@ -19,8 +19,8 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import entries
 from dygcn.live.durable.storage.layout import LOG_FILE
+from dygcn.live.embedding import start
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_state
-from dygcn.live.loading import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import seeded, small_model

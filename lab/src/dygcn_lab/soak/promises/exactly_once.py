@@ -14,7 +14,7 @@ from dygcn.live.durable import embedding as durable
 from dygcn.live.durable.admission import Screened
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Receipt, SourceBatch
-from dygcn.live.loading import start
+from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import seeded, small_model

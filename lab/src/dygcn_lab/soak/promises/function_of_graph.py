@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.propagation import ExactRule, set_threads, spreading
-from dygcn.live.loading import start
+from dygcn.live.embedding import start
 from dygcn.testing.dense import twin_vectors
 from dygcn.testing.oracle import GraphOracle
 from dygcn_lab.soak.check import Check, Finding

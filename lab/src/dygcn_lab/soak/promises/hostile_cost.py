@@ -22,7 +22,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.dead_letters import ALONE
-from dygcn.live.loading import start
+from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.flood import time_floods
 from dygcn_lab.soak.promises.images import memory_folder

@@ -24,7 +24,7 @@ from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained
 from dygcn.live.durable.storage.layout import LOG_FILE, MARK_FILE
 from dygcn.live.durable.storage.packing import pack
-from dygcn.live.loading import load, start
+from dygcn.live.embedding import load, start
 from dygcn_lab.testbed.seeding import small_model
 
 

@@ -25,7 +25,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log as event_log
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.loading import load, start
+from dygcn.live.embedding import load, start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.interrupting import count_lines, in_a_child, interrupt_after, raise_at, starve
@@ -84,7 +84,7 @@ def _begin(model: Model, *updates: object, tolerance: float = 0.0) -> LiveEmbedd
     for events in updates:
         live.update(events)
     if tolerance:
-        live.tolerate(tolerance)
+        live.publish(tolerance=tolerance)
         live.update(_edges(Random(5), 20))
     return live
 
@@ -131,12 +131,12 @@ def scenes() -> Iterator[Scene]:
     yield Scene("memory", remembering, lambda live: live.update(ghosts), later)
     yield Scene("time passes", remembering, lambda live: live.update([], now=2.7), later)
     yield Scene("bulk", plain, lambda live: live.bulk(parts), more, lambda live: live.bulk(parts[:1]))
-    yield Scene("remove_nodes", plain, lambda live: live.remove_nodes([3, 4, 5]), more)
-    yield Scene("remove_nodes, memory", remembering, lambda live: live.remove_nodes([3, 4, 5]), later)
+    yield Scene("remove_nodes", plain, lambda live: live.update(remove_nodes=[3, 4, 5]), more)
+    yield Scene("remove_nodes, memory", remembering, lambda live: live.update(remove_nodes=[3, 4, 5]), later)
     yield Scene("set_features", _with_features, lambda live: live.set_features([2, 300], _rows(2)), more)
-    yield Scene("remove owners", _with_features, lambda live: live.remove_nodes([2, 3]), more)
-    yield Scene("tolerate", tolerant, lambda live: live.tolerate(0.05), more)
-    yield Scene("flush", tolerant, lambda live: live.flush(), more)
+    yield Scene("remove owners", _with_features, lambda live: live.update(remove_nodes=[2, 3]), more)
+    yield Scene("tolerate", tolerant, lambda live: live.publish(tolerance=0.05), more)
+    yield Scene("flush", tolerant, lambda live: live.publish(), more)
     yield Scene("with a tolerance", tolerant, lambda live: live.update(add=[(0, 201), (1, 62)]), more)
 
 
@@ -268,10 +268,10 @@ DURABLE: dict[str, Act] = {
     "update": lambda live: live.update(add=[(5, 70), (6, 71)], stream=_STOP[0], offset=_STOP[1]),
     "update with a checkpoint": _long_journal,
     "a refused update": _too_heavy,
-    "flush": lambda live: live.flush(),
-    "tolerate": lambda live: live.tolerate(0.5),
+    "flush": lambda live: live.publish(),
+    "tolerate": lambda live: live.publish(tolerance=0.5),
     "snapshot": lambda live: live.snapshot(),
-    "remove_nodes": lambda live: live.remove_nodes([5, 6]),
+    "remove_nodes": lambda live: live.update(remove_nodes=[5, 6]),
     "bulk": lambda live: live.bulk([[(5, 70)], [(6, 71)]]),
 }
 
@@ -280,7 +280,7 @@ def _prepared(folder: Path, what: str) -> DurableEmbedding:
     live = open_folder(folder)
     live.update(add=[(1, 61)])
     if what == "flush":
-        live.tolerate(0.3)
+        live.publish(tolerance=0.3)
         live.update(add=[(0, 262), (3, 63)])
     return live
 

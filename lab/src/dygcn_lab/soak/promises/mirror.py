@@ -27,7 +27,7 @@ from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
 from dygcn.live.durable import feed as feed_module
 from dygcn.live.durable import histories as histories_module
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.loading import start
+from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import random_rows, seeded
@@ -180,7 +180,7 @@ class Round:
         elif chance < 0.275 and self._backup is not None:
             self._restore()
         elif chance < 0.31 and self.tolerant:
-            self.live.tolerate(float(self.random.choice([0.0, 0.01, 0.1])))
+            self.live.publish(tolerance=float(self.random.choice([0.0, 0.01, 0.1])))
         elif chance < 0.33:
             self._compare_all()
 
@@ -223,9 +223,9 @@ class Round:
         where = f"seed {self.seed}, sequence {self.live.sequence}"
         limit = int(self.random.choice(_LIMITS[2:]))
         self._follow_all(limit)
-        if self.live.tolerance:
+        if self.live._tolerance:
             self.tally.must(self.mirror.within_bound(self.live), f"{where}: an error is beyond error_bound")
-            self.live.flush()
+            self.live.publish()
             self._follow_all(limit)
         self.tally.must(self.mirror.equals(self.live), f"{where}: the mirror is not what is served")
         self._catch_up()

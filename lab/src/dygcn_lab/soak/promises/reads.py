@@ -78,7 +78,7 @@ class Mirror:
         source, targets = self._pairs[0][0], np.array([other for _, other in self._pairs])
         scores, known = np.full(len(targets), np.nan), np.isfinite(vectors[targets, 0])
         if source in live and known.any():
-            scores[known] = live.scores(source, targets[known].tolist())
+            scores[known] = live.score(source, targets[known].tolist())
         with self._news:
             self._moments[sequence] = Moment(vectors, scores)
             self._moments.pop(sequence - _KEPT, None)

@@ -139,7 +139,7 @@ class Script:
             live.set_features(nodes, random.integers(-3, 4, (3, _DIM)).astype(np.float32))
         else:
             users = [("user", n) for n in nodes.tolist()]  # most have expired; item 0 is of the step before
-            live.remove_nodes([("item", 0), *users] if self.rule == "aged" else nodes)
+            live.update(remove_nodes=[("item", 0), *users] if self.rule == "aged" else nodes)
 
     def begin(self) -> LiveEmbedding:
         """Return what a folder begins with: a small model that nobody trained, and a graph."""
