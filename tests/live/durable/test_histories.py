@@ -661,7 +661,7 @@ def test_the_last_tolerance_counts(tmp_path, tolerance, saved):
     live._let_go()
 
 
-@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None])
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much"])
 def test_a_tolerance_that_is_none_leaves_no_trace(live, wrong):
     before = live.feed.history
     with pytest.raises(OptionError, match="tolerance is"):

@@ -692,7 +692,7 @@ def test_every_kind_of_model_comes_back(tmp_path, options, merged, monkeypatch):
             live.snapshot()
         if step % 9 == 5:
             live = reopened(live)
-            assert (live.digest(), live._state.graph.clock) == (twin.digest(), twin.clock)
+            assert (live.digest(), live._state.graph.clock) == (twin.digest(), twin._state.graph.clock)
             assert live.streams == {"s": step}
     crash(live)
 
