@@ -552,7 +552,11 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
     for rows, now in sent:
         twin.update(rows, now=now)
     assert [one.applied for one in receipts] == [1] * 5
-    assert (live.digest(), live._state.graph.clock) == (twin.digest(), twin._state.graph.clock) == (twin.digest(), 9.0)
+    assert (
+        (live.digest(), live._state.graph.clock)
+        == (twin.digest(), twin._state.graph.clock)
+        == (twin.digest(), 9.0)
+    )
     again = reopened(live)
     assert same(again, live)
     crash(again)
