@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import dygcn
 from dygcn.cli import main
-from dygcn.cli.listing import COMMANDS
+from dygcn.cli.main import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 
@@ -264,8 +264,7 @@ def test_an_interrupt_has_its_own_code(home, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dygcn.cli.info.load_state", interrupt, raising=False)
-    monkeypatch.setattr("dygcn.cli.info.load_as_of", interrupt, raising=False)
+    monkeypatch.setattr("dygcn.cli.reads.load_as_of", interrupt)
     assert run("info", home / "f", code=130).stderr.strip().endswith("interrupted")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dygcn.cli.listing import COMMANDS, LAB_COMMANDS
+from dygcn.cli.main import COMMANDS, LAB_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PLAIN, WHEEL = os.environ.get("DYGCN_PLAIN"), os.environ.get("DYGCN_WHEEL")

@@ -1,4 +1,4 @@
-"""The command line: one file a command."""
+"""The command line."""
 
 from dygcn.cli.main import main
 

@@ -42,7 +42,7 @@ class _Box(Protocol):
     help='Replay the events of an NDJSON file: {"number": 17, "event": {...}} a line.',
 )
 @json_option
-def command(
+def dead_letters(
     place: str,
     action: str,
     numbers: tuple[int, ...],

@@ -4,19 +4,66 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 import dygcn
-from dygcn.cli.listing import COMMANDS, LAB, LAB_COMMANDS, joined
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
+# A line is the first sentence of the command's own help; a test compares them.
+COMMANDS = {
+    "dead-letters": "List, replay or discard events that could not be applied, of a folder or a service.",
+    "evaluate": "Fit on the first 70 % of EVENTS, ask about later ones, and print who foretells them best.",
+    "explain": "Print what each neighbour of ID adds to its vector, order by order.",
+    "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
+    "forget": "Remove IDS from graph, model, log, snapshots and dead letters of DIR, and print a receipt.",
+    "info": "Check the folder DIR and print its settings, counts and digest.",
+    "nearest": "Print the k nodes nearest to each ID, by cosine.",
+    "recommend": "Print the k nodes that ID is likeliest to link with, by the learned score.",
+    "refit": "Make new rows for the walk model in DIR, save to NEW, and print whether they predict better.",
+    "restore": "Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.",
+    "run": "Run the sources, the embedding, the sinks and HTTP of CONFIG.toml until it is stopped.",
+    "score": "Print how likely two nodes are linked next: log-odds, or the cosine if no score was learned.",
+    "serve": "Serve the embedding in DIR over HTTP, durably, until it is stopped.",
+    "token": "Make a token for NAME.",
+    "update": "Apply EVENTS to the embedding in DIR and save it.",
+    "vector": "Print the vectors of IDS, or write vectors to a file.",
+    "what-if": "Print who would move, and how far, if edges were added or removed; DIR does not change.",
+}
+_MODULES = {
+    "changes": ("forget", "restore", "update"),
+    "dead_letters": ("dead-letters",),
+    "fitting": ("evaluate", "fit", "refit"),
+    "reads": ("explain", "info", "nearest", "recommend", "score", "vector"),
+    "serve": ("run", "serve", "token"),
+    "what_if": ("what-if",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+LAB = "dygcn-lab"
+LAB_COMMANDS = {
+    "bench": "Measure what updates cost.",
+    "judge": "Fit a method on the first half of DATASET's steps, follow the rest, and judge every step.",
+    "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
+    "soak": "Put every promise to the test, one after the other.",
+}
+"""Commands of the laboratory. `dygcn --help` lists them even if it is not installed."""
+GROUP = "dygcn.commands"
+"""The group of entry points for commands of other distributions."""
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 3, 130, 141
+
+
+def joined() -> dict[str, EntryPoint]:
+    """Return the entry points of other distributions' commands, by name, without importing any."""
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}
 
 
 class _Lazy(click.Group):
@@ -28,7 +75,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         command: click.Command
         if cmd_name in COMMANDS:
-            command = importlib.import_module(f"dygcn.cli.{cmd_name.replace('-', '_')}").command
+            module = importlib.import_module(f"dygcn.cli.{_MODULE_OF[cmd_name]}")
+            command = getattr(module, cmd_name.replace("-", "_"))
             return command
         entry = joined().get(cmd_name)
         if entry is not None:
@@ -73,8 +121,6 @@ class _Lazy(click.Group):
         except UnknownNode as error:
             _fail(str(error), EXIT_UNKNOWN)
         except DygcnError as error:
-            from dygcn.cli.spelling import with_options  # noqa: PLC0415 - only errors need it
-
             code = EXIT_USAGE if isinstance(error, OptionError) else EXIT_ERROR
             _fail(with_options(str(error), self._options(ctx)), code)
         except click.UsageError as error:
@@ -93,6 +139,21 @@ class _Lazy(click.Group):
             return []
         spelt = [text for one in self.get_command(ctx, name).params for text in one.opts]
         return [text[2:].replace("-", "_") for text in spelt if text.startswith("--")]
+
+
+def with_options(message: str, names: Sequence[str]) -> str:
+    """Return a message with options instead of keywords, for the options that the command has."""
+    if not names:
+        return message
+    keyword = rf"""\b({"|".join(map(re.escape, names))})=("[^"]*"|'[^']*'|True\b|\("\w+", "\w+"\))?"""
+    run = rf"{keyword}(, {keyword})*".replace("(", "(?:").replace("\\(?:", "\\(")
+    return re.sub(run, lambda found: " ".join(map(_option, re.findall(keyword, found[0]))), message)
+
+
+def _option(keyword: tuple[str, str]) -> str:
+    name, value = keyword
+    text = [] if value in ("", "True") else [shlex.quote(value[1:-1].replace('", "', ",").strip('"'))]
+    return " ".join([f"--{name.replace('_', '-')}", *text])
 
 
 def _fail_usage(error: click.UsageError, ctx: click.Context) -> None:

@@ -2,64 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from dygcn._late import late
 from dygcn._progress import Notify, Plan, is_terminal, progress_of
-from dygcn.cli.numbers import plain
-
-if TYPE_CHECKING:
-    from dygcn.cli import drawing
-else:  # rich takes longer to import than a small folder to read
-    drawing = late("dygcn.cli.drawing")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-kind_option = click.option(
-    "--kind", help="Only nodes of this kind, where nodes have kinds; * for every kind."
-)
-negative_ids = {"ignore_unknown_options": True}  # -5 is an id, not an option
-
-
-class IdsCommand(click.Command):
-    """A command whose ids may begin with a dash, as -5 does; what begins with two is an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse options that there are not, where the parser would take them for ids."""
-        options = {text: one for one in self.get_params(ctx) for text in (*one.opts, *one.secondary_opts)}
-        words = iter(args[: args.index("--")] if "--" in args else args)
-        for word in words:
-            name, joined, _ = word.partition("=")
-            option = options.get(name)
-            if option is None and name.startswith("--"):
-                raise click.NoSuchOption(name, possibilities=get_close_matches(name, options), ctx=ctx)
-            if isinstance(option, click.Option) and not option.is_flag and not joined:
-                next(words, None)  # its value
-        return super().parse_args(ctx, args)
-
-
-folder_argument = click.argument("folder", metavar="DIR", type=click.Path())
+_BETWEEN = 2  # spaces between columns
 
 
 @contextmanager
 def progress_bar(plan: Plan = (), quiet: bool = False) -> Iterator[Notify]:
     """Show progress: a bar on a terminal; elsewhere a line now and then, if the phases are known.
 
-    Parameters
-    ----------
-    plan
-        The phases, see `progress_of`.
-    quiet
-        Print no lines: whoever reads standard error may be a machine, too.
+    `quiet` prints no lines: a machine may read standard error, too.
     """
-    asked = is_terminal() or (len(plan) > 0 and not quiet)
-    with progress_of(asked, plan, lambda line: click.echo(f"dygcn: {line}", err=True)) as notify:
+    wanted = is_terminal() or (len(plan) > 0 and not quiet)
+    with progress_of(wanted, plan, lambda line: click.echo(f"dygcn: {line}", err=True)) as notify:
         yield notify or (lambda done, total, what: None)
 
 
@@ -78,7 +41,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
     if as_json:
         print_json(value)
     else:
-        drawing.print_table(columns, [[plain(item) for item in row] for row in rows])
+        _draw(columns, [[plain(item) for item in row] for row in rows])
 
 
 def print_json(value: Any) -> None:
@@ -86,10 +49,39 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.encode(value))
 
 
-def node_id(text: str, kind: str) -> int | str:
-    """Return an id of the command line in the graph's type; raise if it is not of that type."""
-    if kind != "int64":
-        return text
-    if not re.fullmatch("-?[0-9]{1,19}", text):
-        raise click.BadParameter(f"{text!r} is not an int64, and the ids of this graph are")
-    return int(text)
+def plain(item: Any, digits: int = 4) -> str:
+    """Return a value as text for people, with `digits` digits and separated thousands."""
+    if isinstance(item, bool) or item is None:
+        return {True: "yes", False: "no", None: "none"}[item]
+    if isinstance(item, float):
+        return f"{item:,.0f}" if abs(item) >= 1000 else f"{item:.{digits}g}"
+    return f"{item:,}" if isinstance(item, int) else str(item)
+
+
+def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print rows under the names of their columns."""
+    # rich takes longer to import than a small folder to read.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    widths = _widths([list(column) for column in zip(columns, *cells, strict=True)], console.width)
+    table = Table(box=None, pad_edge=False)
+    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        table.add_column(column, justify="left" if index == 0 else "right", width=width)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.width = max(console.width, sum(widths) + _BETWEEN * len(widths))
+    console.print(table)
+
+
+def _widths(columns: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Return the width of each column: lines may wrap to fit the total, words are never cut."""
+    widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
+    spare = total - sum(widths) - _BETWEEN * len(widths)
+    for index, column in enumerate(columns):
+        more = min(max(map(len, column)) - widths[index], max(spare, 0))
+        widths[index] += more
+        spare -= more
+    return widths

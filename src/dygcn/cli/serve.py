@@ -1,13 +1,17 @@
-"""`dygcn serve`: a durable embedding over HTTP."""
+"""Commands of the service: `serve`, `run` and `token`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, cast
 
 import click
+import msgspec
 
-from dygcn.cli.log_options import log_options
-from dygcn.cli.printing import folder_argument, json_option
+from dygcn.cli.options import folder_argument, log_options
+from dygcn.cli.printing import json_option, print_json
+from dygcn.errors import OptionError
+from dygcn.serving.service.auth import new_token
+from dygcn.serving.service.settings import Scope
 
 
 @click.command("serve")
@@ -37,28 +41,53 @@ from dygcn.cli.printing import folder_argument, json_option
 )
 @log_options
 @json_option
-def command(
-    folder: str,
-    host: str,
-    port: int,
-    readers: int,
-    tokens: str | None,
-    sources: tuple[str, ...],
-    keep_log: str | None,
-    shards: int | None,
-    shards_on: Literal["ray", "here"],
-    log_format: str | None,
-    log_level: str | None,
-    as_json: bool,
-) -> None:
+def serve(folder: str, as_json: bool, **options: Any) -> None:
     """Serve the embedding in DIR over HTTP, durably, until it is stopped.
 
     Acknowledged events are on disk. SIGTERM applies the queued events, then ends the process.
     """
-    # They need the extra `serve`, and --help does not.
-    from dygcn.cli.serving import serve_folder  # noqa: PLC0415
-    from dygcn.serving.service.settings import Shards  # noqa: PLC0415
+    from dygcn.cli.serving import serve_folder  # noqa: PLC0415 - needs the extra `serve`, and --help does not
 
-    asked = None if shards is None and shards_on == "ray" else Shards(count=shards, on=shards_on)
-    log = {"format": log_format, "level": log_level}
-    serve_folder(folder, host, port, readers, tokens, sources, keep_log, asked, log, as_json)
+    serve_folder(folder, as_json, **options)
+
+
+@click.command("run")
+@click.argument("config", metavar="CONFIG.toml", type=click.Path())
+@log_options
+@json_option
+def run(config: str, as_json: bool, **log: str | None) -> None:
+    """Run the sources, the embedding, the sinks and HTTP of CONFIG.toml until it is stopped."""
+    from dygcn.cli.serving import serve_file  # noqa: PLC0415
+
+    serve_file(config, as_json, **log)
+
+
+@click.command("token")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    default=("read",),
+    show_default=True,
+    type=click.Choice(["read", "write", "admin"]),
+    help="May be given several times; admin may do everything.",
+)
+@json_option
+def token(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
+    """Make a token for NAME. It is shown once; the settings keep only its hash.
+
+    Standard output is what CONFIG.toml of `dygcn run` takes, or the file of `dygcn serve --tokens`, as in
+    `dygcn token app >> CONFIG.toml`; the token itself goes to standard error.
+    """
+    if not name.isprintable():
+        raise OptionError(f"NAME is {name!r}; allowed are printable characters")
+    secret, made = new_token(name, cast("tuple[Scope, ...]", scopes))
+    if as_json:
+        print_json({"token": secret, "name": name, "sha256": made.sha256, "scopes": made.scopes})
+        return
+    click.echo(f"token (shown only now, for the client): {secret}", err=True)
+    click.echo("for CONFIG.toml, or the file of `dygcn serve --tokens`:", err=True)
+    listed = ", ".join(f'"{scope}"' for scope in made.scopes)
+    quoted = msgspec.json.encode(name).decode()  # JSON escapes quotes as TOML does
+    click.echo(f'\n[[http.tokens]]\nname = {quoted}\nsha256 = "{made.sha256}"\nscopes = [{listed}]')

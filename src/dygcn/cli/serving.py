@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import msgspec
@@ -32,34 +32,40 @@ class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 def serve_folder(
     folder: str,
-    host: str,
-    port: int,
-    readers: int,
+    as_json: bool,
+    *,
     tokens: str | None,
     sources: Sequence[str],
     keep_log: str | None,
-    shards: Shards | None,
-    log: dict[str, str | None],
-    as_json: bool,
+    shards: int | None,
+    shards_on: Literal["ray", "here"],
+    log_format: str | None,
+    log_level: str | None,
+    **http: Any,
 ) -> None:
-    """Serve a folder with the settings of the command line."""
-    http = Http(host=host, port=port, readers=readers, tokens=_read_tokens(tokens))
-    read = [source_from(source) for source in sources]
-    settings = ServiceSettings(folder=folder, http=http, sources=read, keep_log=keep_log, shards=shards)
-    _serve(_with_log(check_settings(settings), log), as_json, None)
+    """Serve a folder with the settings of the command line; `http` has the fields of `Http`."""
+    settings = ServiceSettings(
+        folder=folder,
+        http=Http(tokens=_read_tokens(tokens), **http),
+        sources=[source_from(source) for source in sources],
+        keep_log=keep_log,
+        shards=None if shards is None and shards_on == "ray" else Shards(count=shards, on=shards_on),
+    )
+    _serve(_with_log(check_settings(settings), log_format, log_level), as_json, None)
 
 
-def serve_file(config: str, log: dict[str, str | None], as_json: bool) -> None:
+def serve_file(config: str, as_json: bool, log_format: str | None, log_level: str | None) -> None:
     """Serve with the settings of a file, which SIGHUP reads again."""
-    _serve(_with_log(read_settings(config), log), as_json, lambda: read_settings(config))
+    settings = _with_log(read_settings(config), log_format, log_level)
+    _serve(settings, as_json, lambda: read_settings(config))
 
 
-def _with_log(settings: ServiceSettings, log: dict[str, str | None]) -> ServiceSettings:
+def _with_log(settings: ServiceSettings, form: str | None, level: str | None) -> ServiceSettings:
     """Return the settings with what the command line says of log lines, and begin to write them."""
-    said = {name: value for name, value in log.items() if value is not None}
-    settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, **said))
-    configure(settings.log.format, settings.log.level)
-    return settings
+    log = settings.log
+    log = msgspec.structs.replace(log, format=form or log.format, level=level or log.level)
+    configure(log.format, log.level)
+    return msgspec.structs.replace(settings, log=log)
 
 
 def _read_tokens(path: str | None) -> list[Token]:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dygcn.cli.as_of import as_of_option, load_as_of
-from dygcn.cli.columns import column_options
-from dygcn.cli.printing import folder_argument, json_option, node_id, print_json, progress_bar, show_table
+from dygcn.cli.options import (
+    as_of_option,
+    column_options,
+    folder_argument,
+    load_as_of,
+    node_id,
+    now_option,
+)
+from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
 from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView
 from dygcn.live.finding import Scored
 from dygcn.live.what_if import TrialMoves
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import EventBatch
-from dygcn.engine.records import DEFAULT_K
 
 
 @click.command("what-if")
@@ -31,12 +34,12 @@ from dygcn.engine.records import DEFAULT_K
 )
 @click.option("--events", metavar="FILE", help="A file of events instead of --add and --remove.")
 @column_options
-@click.option("--now", type=float, help="The time, for a model with memory.")
+@now_option
 @click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be.")
 @click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed.")
 @as_of_option
 @json_option
-def command(
+def what_if(
     folder: str,
     add: tuple[str, ...],
     remove: tuple[str, ...],
@@ -62,7 +65,9 @@ def command(
             "add": [_edge(text, kind) for text in add] or None,
             "remove": [_edge(text, kind) for text in remove] or None,
             "remove_nodes": [node_id(text, kind) for text in nodes] or None,
-            "events": _events(events, kind, names | {"related": bool(live.model.relations)}),
+            "events": None
+            if events is None
+            else read_events(events, kind, related=bool(live.model.relations), **names),
         }
         notify(0, 1, "trying")
         asked = [node_id(text, kind) for text in ask]
@@ -132,7 +137,3 @@ def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
     if not comma:
         raise click.BadParameter(f"{text!r} is no edge; allowed is A,B")
     return node_id(first, kind), node_id(second, kind)
-
-
-def _events(path: str | None, kind: str, names: dict[str, Any]) -> EventBatch | None:
-    return None if path is None else read_events(path, kind, **names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dygcn.cli.numbers import plain
+from dygcn.cli.printing import plain
 from dygcn_lab.costs.tables import DIGITS, batch_text
 from dygcn_lab.report.tables import Table, Value
 

@@ -6,7 +6,7 @@ import importlib.resources
 import os
 from typing import TYPE_CHECKING
 
-from dygcn.cli.numbers import plain
+from dygcn.cli.printing import plain
 from dygcn_lab.costs.headline import costs_table
 from dygcn_lab.costs.pictures import draw
 from dygcn_lab.costs.results import KINDS

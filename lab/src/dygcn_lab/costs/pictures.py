@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cli.numbers import plain
+from dygcn.cli.printing import plain
 from dygcn_lab.costs.rivals import CLEORA, CLEORA_READY, GCN, RECOMPUTE
 from dygcn_lab.costs.tables import batch_text, size_text
 from dygcn_lab.report.panels import OTHERS, OURS, panels, save, white_edge

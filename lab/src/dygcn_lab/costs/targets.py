@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dygcn.cli.numbers import plain
+from dygcn.cli.printing import plain
 from dygcn_lab.costs.results import rows_of
 from dygcn_lab.report.tables import Table, Value
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dygcn.cli.numbers import plain
+from dygcn.cli.printing import plain
 from dygcn.errors import DygcnError
 from dygcn_lab.report.tables import Table, markdown_table
 from dygcn_lab.soak.check import Finding

@@ -1,7 +1,8 @@
-"""`dygcn update`: apply events to a saved embedding."""
+"""Commands that change a folder: `update`, `forget` and `restore`."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dygcn.cli.columns import column_options
-from dygcn.cli.printing import folder_argument, json_option, progress_bar, show
-from dygcn.cli.reading import events_file, format_option
+from dygcn.cli.options import (
+    IdsCommand,
+    events_file,
+    events_options,
+    folder_argument,
+    node_id,
+    now_option,
+    open_unserved,
+)
+from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import rows_of
-from dygcn.errors import FolderInUse
 from dygcn.live import DurableEmbedding, LiveEmbedding, load
 from dygcn.live import open as open_folder
+from dygcn.live import restore as restore_folder
 from dygcn.live.durable.storage.layout import is_durable
 
 if TYPE_CHECKING:
@@ -29,12 +37,10 @@ _BATCH = 10_000
 
 @click.command("update")
 @folder_argument
-@click.argument("events", type=click.Path())
-@column_options
-@format_option
-@click.option("--now", type=float, help="The time, for a model with memory.")
+@events_options
+@now_option
 @json_option
-def command(
+def update(
     folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: Any
 ) -> None:
     """Apply EVENTS to the embedding in DIR and save it. If a row is bad, nothing is saved.
@@ -64,14 +70,7 @@ def _changed(folder: str, notify: Notify) -> Iterator[LiveEmbedding | DurableEmb
         notify(0, 1, "saving")
         live.save(folder)
         return
-    try:
-        durable = open_folder(folder)
-    except FolderInUse:
-        raise FolderInUse(
-            f"{folder} is open in another process, perhaps one that is serving it; send the events to that "
-            "service (POST /v1/events), or stop it first"
-        ) from None
-    with durable:
+    with open_unserved(folder, "send the events to that service (POST /v1/events)") as durable:
         yield durable
         notify(0, 1, "saving")
 
@@ -93,3 +92,43 @@ def _apply(
         without = {name: count + getattr(change, name) for name, count in without.items()}
         notify(stop, len(batch), "applying events")
     return {"moved": len(moved), **without}
+
+
+@click.command("forget", cls=IdsCommand)
+@folder_argument
+@click.argument("ids", nargs=-1, required=True)
+@click.option("-t", "t", type=float, help="Events of these ids up to this time are old from now on.")
+@json_option
+def forget(folder: str, ids: tuple[str, ...], t: float | None, as_json: bool) -> None:
+    """Remove IDS from graph, model, log, snapshots and dead letters of DIR, and print a receipt.
+
+    Old events of these ids are dropped from then on. While DIR is served, ask the service instead
+    (DELETE /v1/nodes/ID).
+    """
+    with progress_bar((("loading", 1), ("forgetting", 3)), as_json) as notify:
+        notify(0, 1, "loading")
+        with open_folder(folder) as live:
+            notify(0, 1, "forgetting")
+            receipt = live.forget([node_id(one, live.model.ids) for one in ids], t=t)
+    show(dataclasses.asdict(receipt), as_json)
+
+
+@click.command("restore")
+@click.argument("backup", type=click.Path())
+@click.argument("folder", type=click.Path())
+@click.option(
+    "--forgets",
+    type=click.Path(),
+    help="The folder that was backed up, or a newer copy of its erasures.json: forget what it has forgotten.",
+)
+@json_option
+def restore(backup: str, folder: str, forgets: str | None, as_json: bool) -> None:
+    """Copy a durable BACKUP to a new FOLDER, check it, and begin a new epoch there.
+
+    Readers and sinks that were ahead of the backup start again, and drop rows that the copy never had.
+    """
+    with progress_bar() as notify:
+        notify(0, 1, "restoring")
+        position = restore_folder(backup, folder, forgets=forgets)
+    where = {"epoch": position.epoch, "generation": position.generation, "sequence": position.sequence}
+    show({"folder": folder, **where}, as_json)
