@@ -6,8 +6,7 @@ once another update comes by. The check reads private arrays, and is for tests a
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import FEW, LOWER, SMALLEST_BLOCK
-from dygcn.engine.graph.pair_contacts import edge_contacts
+from dygcn.engine.graph.constants import FEW, LOWER, SMALLEST_BLOCK
 
 
 def check_invariants(live):
@@ -113,7 +112,7 @@ def check_ghosts(graph):
 def check_expiry(graph):
     """Every edge has an entry that is not later than it is due, and nobody is due."""
     a, b, _ = graph.edges()
-    due = dict(zip(zip(a.tolist(), b.tolist(), strict=True), edge_contacts(graph)[0].tolist(), strict=True))
+    due = dict(zip(zip(a.tolist(), b.tolist(), strict=True), graph.edge_contacts()[0].tolist(), strict=True))
     queue, *_, held, counts = graph.expiry.arrays.arrays
     times, keys = (array[: len(queue)].tolist() for array in queue.arrays[:2])
     first = {(key >> 32, key & LOWER): -np.inf for key in held[: counts[0]].tolist()}  # since a refusal

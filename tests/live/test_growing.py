@@ -29,8 +29,9 @@ def held(live):
     heavy = rule._heavy.rows
     yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reached, heavy)
     scratch = arcs, buffers.start, buffers.wanted, tools, rule.heavy_from, step
-    looked_up = rule.features.unit_table(ids), ids.arrays, graph.buffers.arrays, graph.node_arrays
-    yield Parts(plan.parts), (*scratch, *looked_up)
+    yield Parts(plan.parts), (*scratch, rule.features.unit_table(ids), ids.arrays)
+    arcs = graph.pull.arrays, graph.push.arrays
+    yield plan.parts[-1], (graph.buffers.arrays, *arcs, graph.node_arrays)
     for order, sums in enumerate(rule.sums, 1):
         yield Parts(step.parts), (sums.arrays, buffers.buffer(order, order == rule.orders))
         step = step.parts[-1]

@@ -21,7 +21,7 @@ from tests.seeded import assert_noticed
 
 def in_pieces(monkeypatch):
     """Have even the smallest update go order by order."""
-    monkeypatch.setattr(exact, "FEW", -1)
+    monkeypatch.setattr(exact, "FEW_EVENTS", -1)
 
 
 HUNT = settings(
@@ -154,7 +154,7 @@ def test_steps_show_the_seeded_bug_of_ghosts(monkeypatch):
 
 def hunt(few):
     """Play updates of more than so many events order by order, others in one call."""
-    exact.FEW = few
+    exact.FEW_EVENTS = few
     run_state_machine_as_test(EventRules, settings=HUNT)
 
 
@@ -171,7 +171,7 @@ LINES = {
         "dygcn.engine.propagation.at_once",
         "plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
         "plan.tools.marks.seen[batch.nodes[2, i]] = 0",
-        exact.FEW,
+        exact.FEW_EVENTS,
     ),
 }
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import dygcn
 from dygcn.engine.events import read_events
+from dygcn.engine.graph import apply_batch
 from dygcn.engine.models import Model, find_spec
 from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
@@ -160,7 +161,7 @@ def _terms_are_the_same_after_a_load():
     terms = []
     for each in (live, copy):
         graph = each._state.graph
-        plan = plans.make_plan(graph, graph.apply(read_events(events[60:90])), 1, OPTIONS["ours"])
+        plan = plans.make_plan(graph, apply_batch(graph, read_events(events[60:90])), 1, OPTIONS["ours"])
         receivers = np.repeat(plan.influence.orders[0], np.diff(plan.changes[0].first))
         names = [graph.ids.names(nodes.astype(np.int32)).values for nodes in (receivers, plan.changes[0].row)]
         order = np.argsort(names[0], kind="stable")

@@ -178,8 +178,8 @@ def test_a_newcomer_inherits_nothing():
 
 
 def test_contacts_that_outlive_their_node_are_noticed(tmp_path):
-    line = "nodes.last[node] = NEVER"
-    assert_noticed(tmp_path, "dygcn.engine.graph.delta", line, "pass", test_a_newcomer_inherits_nothing)
+    line = "if not now and len(graph.nodes.last) > 0:"
+    assert_noticed(tmp_path, "dygcn.engine.graph.delta", line, "if False:", test_a_newcomer_inherits_nothing)
 
 
 def test_the_twin_notices_a_clock_that_stands_still(monkeypatch):

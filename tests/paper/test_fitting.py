@@ -10,7 +10,7 @@ import torch
 import dygcn
 from dygcn.datasets.steps import Snapshots
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.measures import auc
 from dygcn.engine.models import State
 from dygcn.engine.models.choices import Choices
@@ -71,13 +71,13 @@ def table(rng, count):
 def test_torch_and_the_live_path_compute_the_same_update(kind, options):
     random = np.random.default_rng(1)
     graph, events = Graph("int64", stay=True), random_events("sparse", 3, nodes=30)
-    graph.apply(read_events(events[:50]))
+    apply_batch(graph, read_events(events[:50]))
     weights = [table(random, DIM) / 2 for _ in range(3)]
     rule = kind(weights, options)
     nodes = graph.nodes()
     rule.restart(graph, nodes, table(random, len(nodes)), nodes[:0])
     for at in range(50, len(events), 9):
-        delta = graph.apply(read_events(events[at : at + 9]))
+        delta = apply_batch(graph, read_events(events[at : at + 9]))
         before = np.zeros((graph.ids.high, DIM), np.float32)
         before[: len(rule._table)] = rule._table[: graph.ids.high]
         rule.apply(graph, delta)
@@ -97,7 +97,7 @@ def test_torch_and_the_live_path_compute_the_same_update(kind, options):
 def test_the_derivative_of_a_weighted_sum():
     random = np.random.default_rng(0)
     graph = Graph("int64")
-    graph.apply(read_events(random_events("hub", 0, nodes=8, loops=False)))
+    apply_batch(graph, read_events(random_events("hub", 0, nodes=8, loops=False)))
     mix = snapshot_of(graph, "mean").mix
     x = torch.tensor(random.standard_normal((len(graph), 3)), dtype=torch.float32, requires_grad=True)
     weight = torch.tensor(random.standard_normal((len(graph), 3)), dtype=torch.float32)
@@ -129,7 +129,7 @@ def test_the_loss_is_eq_neg():
 @pytest.mark.parametrize("aggregation", ["sum", "mean"])
 def test_the_base_is_two_layers_of_the_papers_gcn(aggregation):
     graph = Graph("int64")
-    graph.apply(read_events(random_events("hub", 1, nodes=15, weighted=False, loops=False)))
+    apply_batch(graph, read_events(random_events("hub", 1, nodes=15, weighted=False, loops=False)))
     snapshot = snapshot_of(graph, aggregation)
     recipe = BaseRecipe(aggregation, epochs=3)
     base = fit_base("gcn", [snapshot], DIM, recipe, 0)
@@ -146,7 +146,7 @@ def test_the_base_is_two_layers_of_the_papers_gcn(aggregation):
 
 def test_a_base_can_go_on_from_the_last_one(blocks):
     graph = Graph("int64")
-    graph.apply(read_events(blocks))
+    apply_batch(graph, read_events(blocks))
     snapshot = snapshot_of(graph, "sum")
     first = fit_base("gcn", [snapshot], DIM, BaseRecipe(epochs=5, once=False, warm=1, rate=1e-4), 0)
     after = fit_base("gcn", [snapshot], DIM, first.recipe, 0, first)
@@ -160,7 +160,7 @@ def test_a_node_without_an_edge_keeps_its_last_base():
     graph = Graph("int64", stay=True)
     snapshots = []
     for rows in ([(1, 2), (2, 3)], [(1, 2, 0, -1)], [(1, 3)]):
-        graph.apply(read_events(rows))
+        apply_batch(graph, read_events(rows))
         snapshots.append(snapshot_of(graph, "sum"))
     tables = [np.full((3, 1), step, np.float32) for step in range(3)]
     kept = keep_last(snapshots, tables)

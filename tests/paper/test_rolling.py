@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import influence
 from dygcn.paper import RollingRule, RuleOptions, SpectralRule, equations, plans
 from dygcn.testing import GRAPHS, DenseTwin, GraphOracle, random_events
@@ -50,7 +50,7 @@ class Pair:
 
     def begin(self, events: list) -> None:
         """Both start from random vectors on the same graph."""
-        self.graph.apply(read_events(events))
+        apply_batch(self.graph, read_events(events))
         self.oracle.apply(events)
         nodes, ids = self._here()
         vectors = np.abs(self.random.standard_normal((len(ids), DIM))).astype(np.float32)
@@ -63,7 +63,7 @@ class Pair:
         self.twin.start(
             self.oracle.weights(), dict(zip(ids, self.rule.vectors(nodes).astype(np.float64), strict=True))
         )
-        delta = self.graph.apply(read_events(events))
+        delta = apply_batch(self.graph, read_events(events))
         changed = self.rule.apply(self.graph, delta)
         self.oracle.apply(events)
         sizes = self.twin.move_to(self.oracle.weights())

@@ -12,7 +12,7 @@ import pytest
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.errors import OptionError
 from dygcn_lab.costs import capacity, capacity_page
 from dygcn_lab.costs.capacity import Constants, Degrees, Demand, Machine
@@ -46,14 +46,14 @@ def run_shards(counts, batch):
         count: [Shard(model, number, SlotMap.even(count), count) for number in range(count)]
         for count in counts
     }
-    graph.apply(loaded)
+    apply_batch(graph, loaded)
     for shards in many.values():
         apply(shards, loaded)
     guess, found = (dict.fromkeys(counts, capacity.Told()) for _ in range(2))
     for _ in range(12):
         chosen, op = edges[random.integers(0, len(edges), batch)], random.choice([-1, 1], batch)
         events = read_events({"src": chosen[:, 0], "dst": chosen[:, 1], "op": op})
-        delta = graph.apply(events)
+        delta = apply_batch(graph, events)
         touched = capacity_page.touched_by(delta, graph)
         graph.release(delta.left)
         for count, shards in many.items():

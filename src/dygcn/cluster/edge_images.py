@@ -12,7 +12,6 @@ import numpy as np
 
 from dygcn.engine.events import take
 from dygcn.engine.graph.image import GraphImage, stage_pairs
-from dygcn.engine.graph.pair_contacts import edge_contacts
 
 if TYPE_CHECKING:
     from dygcn.cluster.shard import Shard
@@ -66,7 +65,7 @@ def edges_as_image(
         t,
         graph.clock,
         *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
-        *(column[rows] if len(column) else column for column in edge_contacts(graph)),
+        *(column[rows] if len(column) else column for column in graph.edge_contacts()),
         None if graph.relations is None else graph.relations.of(first, second),
     )
 

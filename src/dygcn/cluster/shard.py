@@ -17,9 +17,9 @@ from dygcn.cluster.messages import MirrorUpdate
 from dygcn.cluster.subscribers import Subscribers
 from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.graph.constants import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
-from dygcn.engine.graph.outcomes import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows

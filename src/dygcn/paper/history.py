@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph import apply_batch
 from dygcn.paper.plans import layer_mix
 from dygcn.paper.rolling import RollingRule
 
@@ -85,7 +86,7 @@ def play(
     graph, rule = model.new_graph(), model.new_rule()
     assert isinstance(rule, RollingRule)
     for i, step in enumerate(steps):
-        delta = graph.apply(step)
+        delta = apply_batch(graph, step)
         plan = rule.plan(graph, delta) if i else None
         yield graph, snapshot_of(graph, base_aggregation, labels), plan
         graph.release(delta.left)

@@ -8,7 +8,7 @@ from dygcn.engine.events import id_column
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.arcs import fits
-from dygcn.engine.graph.fixed import FEW
+from dygcn.engine.graph.constants import FEW
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.staging import StagedPairs
 from dygcn.engine.graph.transaction import Transaction

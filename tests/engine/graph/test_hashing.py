@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import id_column, read_events
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_pair, hash_of_word, new_secret
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.pairs import PairTable, table_with_capacity
@@ -233,10 +233,10 @@ def test_an_unkeyed_table_of_pairs_would_be_noticed(tmp_path):
 
 def test_copies_of_graphs_with_hubs_and_ghosts_go_on():
     graph = Graph("int64", half_life=10.0)
-    graph.apply(read_events([(0, spoke, 1.0, 1) for spoke in range(1, 200)]))
-    graph.apply(read_events([(0, spoke, 2.0, -1) for spoke in range(1, 50)]))
+    apply_batch(graph, read_events([(0, spoke, 1.0, 1) for spoke in range(1, 200)]))
+    apply_batch(graph, read_events([(0, spoke, 2.0, -1) for spoke in range(1, 50)]))
     for other in (copy.deepcopy(graph), through_pickle(graph)):
         assert len(other.memory) == 49
-        other.apply(read_events([(0, spoke, 3.0, 1) for spoke in range(1, 50)]))
+        apply_batch(other, read_events([(0, spoke, 3.0, 1) for spoke in range(1, 50)]))
         assert len(other.memory) == 0
         assert other.edge_count == 199

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import read_events, rows_of
-from dygcn.engine.graph import Graph, screening
+from dygcn.engine.graph import Graph, apply_batch, screening
 from dygcn.engine.graph.delta import overweight
 from dygcn.engine.graph.image import build_graph, take_image
 from dygcn.engine.graph.screening import check_batch, find_refused
+from dygcn.engine.graph.staging import PairBuffers
 from dygcn.errors import CapacityError, DamagedFolder, EventError
 
 LIMIT = 40
@@ -40,7 +41,7 @@ def shape(graph):
 
 def applies(graph, batch):
     try:
-        copy.deepcopy(graph).apply(batch)
+        apply_batch(copy.deepcopy(graph), batch)
     except EventError:
         return False
     return True
@@ -64,7 +65,7 @@ def screened_as_applied(form, kind, histories):
         assert list(refused) == sorted(refused)
         assert all(events[row][3] > 0 for row in refused)  # what is removed is never too much
         kept = rows_of(batch, np.array([row for row in range(len(batch)) if row not in refused], np.int64))
-        graph.apply(kept)
+        apply_batch(graph, kept)
         assert graph.strength.max(initial=0) < LIMIT
 
 
@@ -205,7 +206,9 @@ def test_any_number_of_heavy_edges_is_overweight(n, directed):
     a, b = np.zeros(n, np.int32), np.arange(1, n + 1, dtype=np.int32)
     old, new = np.zeros(n, np.int64), np.full(n, limit - 1, np.int64)
     strength, change = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    assert overweight(n, a, b, old, new, directed, strength, change, limit)
+    buffers = PairBuffers(directed)
+    buffers.fill(a, b, old, new)
+    assert overweight(buffers.arrays, directed, strength, change, limit)
     assert not change.any()
 
 
@@ -219,13 +222,15 @@ def test_what_is_taken_away_counts_also_after_the_sum_was_held():
     for gained, found in ((900, True), (limit // n + 1, True), (limit // n, False)):
         new = np.concatenate((np.full(n, gained), np.zeros(n))).astype(np.int64)
         zeros = np.zeros_like(strength)
-        assert overweight(2 * n, a, b, old, new, False, strength, zeros, limit) is found
+        buffers = PairBuffers(False)
+        buffers.fill(a, b, old, new)
+        assert overweight(buffers.arrays, False, strength, zeros, limit) is found
 
 
 def test_a_saved_graph_whose_sums_would_wrap_is_refused():
     """A few edges of the greatest weight stand for 2^25 of them."""
     graph = Graph("int64", grid=1.0, limit=1 << 38)
-    graph.apply(read_events([(0, n, 0, 1, 1.0) for n in range(1, 9)]))
+    apply_batch(graph, read_events([(0, n, 0, 1, 1.0) for n in range(1, 9)]))
     image, _ = take_image(graph)
     image.weight[:] = (1 << 38) - 1
     with pytest.raises(DamagedFolder, match="integer sums"):

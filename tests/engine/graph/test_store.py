@@ -1,7 +1,7 @@
 import pytest
 
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.errors import CapacityError, EventError
 
 TIMED = ("src", "dst", "t")
@@ -9,10 +9,10 @@ TIMED = ("src", "dst", "t")
 
 def test_counts_of_events_without_effect():
     graph = Graph("int64")
-    delta = graph.apply(read_events([(1, 2), (2, 1), (3, 3), (4, 4)]))
+    delta = apply_batch(graph, read_events([(1, 2), (2, 1), (3, 3), (4, 4)]))
     assert (delta.unchanged, delta.missing, delta.loops) == (1, 0, 2)
     assert len(graph) == 2
-    delta = graph.apply(read_events([(8, 9, 0, -1), (1, 9, 0, -1), (1, 2, 0, -1), (1, 2, 0, -1)]))
+    delta = apply_batch(graph, read_events([(8, 9, 0, -1), (1, 9, 0, -1), (1, 2, 0, -1), (1, 2, 0, -1)]))
     assert (delta.unchanged, delta.missing, delta.loops) == (0, 3, 0)
     assert len(delta.left) == 2
     graph.release(delta.left)
@@ -22,8 +22,8 @@ def test_counts_of_events_without_effect():
 def test_the_touched_set_is_a_set():
     """A node that gains one edge and loses another is touched, and so are the ends of a no-op."""
     graph = Graph("int64")
-    graph.apply(read_events([(0, 1), (2, 3)]))
-    delta = graph.apply(read_events([(0, 1, 0, -1), (0, 2, 0, 1), (2, 3, 0, 1)]))
+    apply_batch(graph, read_events([(0, 1), (2, 3)]))
+    delta = apply_batch(graph, read_events([(0, 1, 0, -1), (0, 2, 0, 1), (2, 3, 0, 1)]))
     named = graph.ids.find(read_events([(0, 1), (2, 3), (1, 1), (3, 3)]).src)
     assert sorted(delta.touched.tolist()) == sorted(named.tolist())
 
@@ -31,12 +31,12 @@ def test_the_touched_set_is_a_set():
 def test_weight_limits_name_the_grid_and_nothing_is_applied():
     graph = Graph("int64")
     with pytest.raises(CapacityError, match=r"carries weights from 1\.52588e-05"):
-        graph.apply(read_events([(1, 2, 0, 1, 1.0), (1, 3, 0, 1, 1e-9)]))
+        apply_batch(graph, read_events([(1, 2, 0, 1, 1.0), (1, 3, 0, 1, 1e-9)]))
     assert len(graph.ids) == 0
     small = Graph("int64", limit=4 << 16)
-    small.apply(read_events([(1, 2), (1, 3)]))
+    apply_batch(small, read_events([(1, 2), (1, 3)]))
     with pytest.raises(CapacityError, match="scale the weights down"):
-        small.apply(read_events([(1, 4), (1, 5), (6, 7)]))
+        apply_batch(small, read_events([(1, 4), (1, 5), (6, 7)]))
     assert (len(small), len(small.ids), small.edge_count) == (3, 3, 2)
     assert small.strength[small.ids.find(read_events([(1, 2)]).src)].tolist() == [2 << 16]
 
@@ -44,13 +44,13 @@ def test_weight_limits_name_the_grid_and_nothing_is_applied():
 def test_a_refused_batch_leaves_ghosts_ageing():
     """Ageing pairs are taken from a queue; a batch that is refused must put them back."""
     graph = Graph("int64", limit=4 << 16, half_life=1.0)
-    graph.apply(read_events([(1, 2, 0.0)], columns=TIMED))
-    graph.apply(read_events([(1, 2, 0.0, -1)]))
+    apply_batch(graph, read_events([(1, 2, 0.0)], columns=TIMED))
+    apply_batch(graph, read_events([(1, 2, 0.0, -1)]))
     with pytest.raises(CapacityError):
-        graph.apply(read_events([(1, node, 1.5) for node in range(3, 9)], columns=TIMED))
+        apply_batch(graph, read_events([(1, node, 1.5) for node in range(3, 9)], columns=TIMED))
     weights = []
     for now in (0.5, 1.5, 2.5, 3.5, 4.5):
-        graph.apply(read_events([]), now=now)
+        apply_batch(graph, read_events([]), now=now)
         weights.append(graph.edges()[2].tolist())
     assert weights == [[-(1 << 15)], [-(1 << 14)], [-(1 << 13)], [-(1 << 12)], []]
     assert len(graph) == 0
@@ -59,10 +59,10 @@ def test_a_refused_batch_leaves_ghosts_ageing():
 def test_memory_needs_time():
     graph = Graph("int64", half_life=1.0)
     with pytest.raises(EventError, match="now="):
-        graph.apply(read_events([(1, 2)]))
+        apply_batch(graph, read_events([(1, 2)]))
     with pytest.raises(EventError, match="finite"):
-        graph.apply(read_events([(1, 2)]), now=float("nan"))
-    graph.apply(read_events([(1, 2)]), now=3.0)
+        apply_batch(graph, read_events([(1, 2)]), now=float("nan"))
+    apply_batch(graph, read_events([(1, 2)]), now=3.0)
     assert graph.clock == 3.0
 
 
@@ -72,7 +72,7 @@ def test_a_flapping_edge_does_not_fill_the_queue():
         rows = [(i, i + 1, float(turn), 1) for i in range(40)] + [
             (i, i + 1, float(turn), -1) for i in range(40)
         ]
-        graph.apply(read_events(rows))
+        apply_batch(graph, read_events(rows))
     assert graph.memory is not None
     assert len(graph.memory) == 40
     assert len(graph.memory._queue) < 5000
@@ -80,7 +80,7 @@ def test_a_flapping_edge_does_not_fill_the_queue():
 
 def test_find():
     graph = Graph("string")
-    graph.apply(read_events([("a", "b"), ("b", "c")]))
+    apply_batch(graph, read_events([("a", "b"), ("b", "c")]))
     column = read_events([("c", "a"), ("zed", "b")]).src
     assert graph.find(column).tolist()[1] == -1
 
@@ -88,8 +88,8 @@ def test_find():
 def test_a_ghost_dies_however_long_ago_it_was():
     for half_life, now in ((1e-9, 1e10), (1e-3, 1.7e18), (1e-300, 1e9), (1.0, 1e19)):
         graph = Graph("int64", half_life=half_life)
-        graph.apply(read_events([(1, 2, 0.0, 1), (3, 4, 0.0, 1), (1, 2, 0.0, -1)]))
-        graph.apply(read_events([]), now=now)
+        apply_batch(graph, read_events([(1, 2, 0.0, 1), (3, 4, 0.0, 1), (1, 2, 0.0, -1)]))
+        apply_batch(graph, read_events([]), now=now)
         assert graph.edges()[2].tolist() == [1 << 16]
 
 
@@ -98,7 +98,7 @@ def test_minus_zero_is_zero():
     for times in ((0.0, -0.0), (-0.0, 0.0)):
         graph = Graph("int64", half_life=1.0)
         for t in times:
-            graph.apply(read_events([(1, 2, t)], columns=TIMED))
+            apply_batch(graph, read_events([(1, 2, t)], columns=TIMED))
         clocks.add(str(graph.clock))
     assert clocks == {"0.0"}
 
@@ -106,11 +106,11 @@ def test_minus_zero_is_zero():
 def test_ghosts_that_age_do_not_make_weights_finer():
     """What a ghost weighs follows from the edge it was: the low bits are reserved for it once."""
     graph = Graph("int64", half_life=1.0)
-    graph.apply(read_events([(1, 2, 0.0), (2, 3, 0.0)], columns=TIMED))
-    graph.apply(read_events([(1, 2, 0.0, -1)]))
+    apply_batch(graph, read_events([(1, 2, 0.0), (2, 3, 0.0)], columns=TIMED))
+    apply_batch(graph, read_events([(1, 2, 0.0, -1)]))
     shifts = []
     for now in (1.5, 2.5, 3.5):
-        graph.apply(read_events([]), now=now)
+        apply_batch(graph, read_events([]), now=now)
         shifts.append(graph.weight_shift)
         weights = graph.edges()[2]
         assert all(weight % (1 << graph.weight_shift) == 0 for weight in weights.tolist())

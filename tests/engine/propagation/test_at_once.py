@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import read_events
-from dygcn.engine.graph.outcomes import DONE, OVERWEIGHT, SMALL_POOL
+from dygcn.engine.graph import apply_batch
+from dygcn.engine.graph.constants import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import exact, kernels, outcomes
 from dygcn.engine.propagation import spreading as buffers
@@ -67,7 +68,7 @@ def new_state(orders, directed, timed):
 
 
 def order_by_order(state, batch):
-    delta = state.graph.apply(batch)
+    delta = apply_batch(state.graph, batch)
     return delta, state.rule.apply(state.graph, delta)
 
 

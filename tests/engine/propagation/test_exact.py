@@ -5,8 +5,8 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.features import Hashed
-from dygcn.engine.graph import Graph
-from dygcn.engine.graph.sharing import NO_TICKS
+from dygcn.engine.graph import Graph, apply_batch
+from dygcn.engine.graph.ticks import NO_TICKS
 from dygcn.engine.propagation import ExactRule, influence
 from dygcn.engine.propagation.sum_rows import SumRows, messages_of
 from dygcn.testing import GRAPHS, random_events
@@ -41,7 +41,7 @@ def test_sums_equal_python_integers(shape, directed):
     rule = ExactRule(Hashed(6, seed=1), orders=3)
     events = random_events(shape, 9, nodes=25)
     for at in range(0, len(events), 11):
-        delta = graph.apply(read_events(events[at : at + 11]))
+        delta = apply_batch(graph, read_events(events[at : at + 11]))
         rule.apply(graph, delta)
         graph.release(delta.left)
     for k, (sums, degree) in enumerate(python_sums(graph, rule)):
@@ -93,7 +93,7 @@ def test_narrow_and_wide_rows_hold_the_same_values(weight):
     ]
     places = []
     for batch in batches:
-        delta = graph.apply(read_events(batch))
+        delta = apply_batch(graph, read_events(batch))
         rule.apply(graph, delta)
         graph.release(delta.left)
         fresh = ExactRule(rule.features, 3)
@@ -114,7 +114,7 @@ def test_narrow_and_wide_rows_hold_the_same_values(weight):
 @pytest.mark.parametrize("orders", [1, 2, 3, 4])
 def test_influence_is_breadth_first(orders):
     graph = Graph("int64")
-    graph.apply(read_events(random_events("sparse", 4, nodes=60)))
+    apply_batch(graph, read_events(random_events("sparse", 4, nodes=60)))
     nodes = graph.nodes()
     owner, other, _ = graph.pull.arcs(nodes)
     near = {v: set() for v in nodes.tolist()}
@@ -136,8 +136,8 @@ def test_rows_touched_do_not_depend_on_the_size_of_the_graph():
     for size in (100, 10_000):
         graph, rule = Graph("int64"), ExactRule(Hashed(8, seed=0), orders=2)
         path = [(i, i + 1) for i in range(1000, 1000 + size)] + [(0, i) for i in range(1, 20)]
-        rule.apply(graph, graph.apply(read_events(path)))
-        rows.append(rule.apply(graph, graph.apply(read_events([(0, 50)]))).rows)
+        rule.apply(graph, apply_batch(graph, read_events(path)))
+        rows.append(rule.apply(graph, apply_batch(graph, read_events([(0, 50)]))).rows)
     assert rows[0] == rows[1]
 
 
@@ -145,7 +145,9 @@ def star_against_python_integers():
     """299 leaves: the hub's second-order sum is 299 times 2^24 and does not fit an int32."""
     graph, rule = Graph("int64"), ExactRule(Hashed(5, seed=2), orders=2)
     for start in (1, 100, 200):
-        rule.apply(graph, graph.apply(read_events([(0, i) for i in range(start, start + 100) if i < 300])))
+        rule.apply(
+            graph, apply_batch(graph, read_events([(0, i) for i in range(start, start + 100) if i < 300]))
+        )
     node = graph.ids.find(read_events([(0, 1)]).src)
     for k, (sums, _) in enumerate(python_sums(graph, rule)):
         assert rule.sums[k].rows(node)[0].tolist() == sums[int(node[0])]

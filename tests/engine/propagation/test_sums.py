@@ -11,7 +11,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.events.keys import keys_of_ints
 from dygcn.engine.features import Hashed
 from dygcn.engine.features.units import units_of
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.propagation import sums as sums_module
@@ -72,7 +72,7 @@ def follow(case, at_once=True):
         if at_once:
             delta = written_at_once(graph, rule, batch)
         else:
-            delta = graph.apply(batch)
+            delta = apply_batch(graph, batch)
             rule.apply(graph, delta)
         graph.release(delta.left)
         check(graph, rule)
@@ -121,7 +121,7 @@ def test_rows_in_units_of_another_layout_would_be_noticed(monkeypatch):
 def test_one_neighbour_after_the_other_up_to_the_limit_and_back():
     """An int8 holds 127 neighbours; a row comes back only when half as many are left."""
     graph, rule = Graph("int64"), ExactRule(FEATURES, orders=2)
-    rule.apply(graph, graph.apply(read_events([(0, leaf) for leaf in LEAVES[:120]])))
+    rule.apply(graph, apply_batch(graph, read_events([(0, leaf) for leaf in LEAVES[:120]])))
     ways = [(1, leaf) for leaf in LEAVES[120:132]] + [(-1, leaf) for leaf in LEAVES[131:50:-1]]
     wide = []
     for op, leaf in ways:

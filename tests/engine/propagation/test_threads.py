@@ -15,7 +15,7 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.features import Hashed
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import ExactRule, spreading
 from dygcn.engine.propagation.threads import set_threads, side_by_side, threads
 from dygcn.errors import OptionError
@@ -47,7 +47,7 @@ def played(count, directed, weighted):
     graph, rule = Graph("int64", directed=directed), ExactRule(Hashed(7, seed=5), orders=3)
     moves = []
     for batch in batches(11, weighted):
-        delta = graph.apply(batch)
+        delta = apply_batch(graph, batch)
         changed = rule.apply(graph, delta)
         names = graph.ids.names(changed.nodes).values
         moves.append((sorted(zip(names.tolist(), changed.orders.tolist(), strict=True)), changed.rows))

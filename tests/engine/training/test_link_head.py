@@ -7,7 +7,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.models.choices import Choices
 from dygcn.engine.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
@@ -36,7 +36,7 @@ def random_graph(seed, directed=False, nodes=40, steps=12):
     }
     for step in range(steps):
         part = {name: column[table["t"] == step] for name, column in table.items()}
-        graph.release(graph.apply(read_events(part)).left)
+        graph.release(apply_batch(graph, read_events(part)).left)
     coming = {name: random.integers(0, nodes + 3, 60) for name in ("src", "dst")}
     after = linked(graph) | {tuple(sorted(pair)) for pair in zip(*coming.values(), strict=True)}
     after = {(int(a), int(b)) for a, b in after if a != b}

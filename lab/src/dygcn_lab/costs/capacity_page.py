@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from dygcn.engine.events import rows_of, sort_by_time
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.errors import OptionError
 from dygcn_lab.costs.capacity import (
     SLOTS,
@@ -110,10 +110,10 @@ def predict(run: dict[str, Any]) -> dict[str, Any]:
     graph = Graph(events.src.kind, half_life=run.get("half_life"))
     first = len(events) - round(len(events) * run["counted"])
     for batch in _cut(rows_of(events, np.arange(first)), _WARM):
-        graph.release(graph.apply(batch).left)
+        graph.release(apply_batch(graph, batch).left)
     told = dict.fromkeys(counts, Told())
     for batch in _cut(rows_of(events, np.arange(first, len(events))), run["batch"]):
-        delta = graph.apply(batch)
+        delta = apply_batch(graph, batch)
         touched = touched_by(delta, graph)
         graph.release(delta.left)
         told = {shards: sum_ + told_of(touched, shards) for shards, sum_ in told.items()}

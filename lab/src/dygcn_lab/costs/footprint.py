@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import FEW, SMALLEST_BLOCK
+from dygcn.engine.graph.constants import FEW, SMALLEST_BLOCK
 from dygcn.engine.propagation.sums import Sums
 
 if TYPE_CHECKING:

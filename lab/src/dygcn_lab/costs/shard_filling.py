@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph.constants import SMALLEST_BLOCK
 from dygcn.engine.graph.ids import grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dygcn.cluster.shard import Shard
+    from dygcn.engine.graph.adjacency import Adjacency
     from dygcn.engine.records import EventBatch, Int64
 
 
@@ -38,7 +40,7 @@ def fill(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> None:
     """
     graph = shard.graph
     for arcs, most in zip((graph.pull, graph.push), _counted(shard, parts), strict=False):
-        arcs.give_blocks(most)
+        give_blocks(arcs, most)
     for part in parts():
         shard.stage(part, None)
         with shard.transaction:
@@ -59,3 +61,16 @@ def _counted(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> list[In
         for end, nodes in enumerate(ends):
             np.add.at(most[end % len(most)], nodes[nodes >= 0], 1)
     return [count[: graph.ids.high] for count in most]
+
+
+def give_blocks(arcs: Adjacency, most: Int64) -> None:
+    """Give nodes that have no arc yet blocks for so many, with a sixteenth to spare.
+
+    A node that outgrows such a block gets one that is a power of two long.
+    """
+    size = np.where(most > 0, most + most // 16 + SMALLEST_BLOCK - 1, 0) & -SMALLEST_BLOCK
+    ends, start, room = np.cumsum(size), arcs.start.copy(), arcs._room.copy()
+    start[: len(size)], room[: len(size)] = ends - size, size
+    used = int(ends[-1]) if len(ends) else 0
+    pools = {name: np.zeros(used + used // 16, getattr(arcs, name).dtype) for name in arcs._pools}
+    arcs._replace(**pools, start=start, _room=room, _tail=np.array([used]))

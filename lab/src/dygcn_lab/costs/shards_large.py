@@ -25,7 +25,7 @@ import numpy as np
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack, unpack
-from dygcn.engine.graph.fixed import FEW
+from dygcn.engine.graph.constants import FEW
 from dygcn.engine.models import Model
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn_lab.costs.footprint import HUB_ARC, NODE, SUM, peak_bytes, resident_bytes

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dygcn.engine.events import read_events
+from dygcn.engine.graph import apply_batch
 from dygcn_lab.costs.timing import on_one_thread, undisturbed
 from dygcn_lab.costs.traffic import as_users_do
 
@@ -50,7 +51,7 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
         mark("")
         events = read_events(handed["events"], live.model.ids)
         mark("read events")
-        delta = state.graph.apply(events)
+        delta = apply_batch(state.graph, events)
         mark("ids and graph")
         state.exact.watch(result)
         state.exact.apply(state.graph, delta)

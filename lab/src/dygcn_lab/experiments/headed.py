@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.models import node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.engine.models.links import COUNT_HALF_LIFE
 from dygcn.engine.records import IdColumn
@@ -107,7 +107,7 @@ class Headed:
         return Graph("int64", half_life=self._memory, count_half_life=COUNT_HALF_LIFE * UNIT)
 
     def _play(self, moment: Moment) -> None:
-        self._graph.release(self._graph.apply(_batch(moment, self._step)).left)
+        self._graph.release(apply_batch(self._graph, _batch(moment, self._step)).left)
         self._step += 1
 
     def _find(self, numbers: Int64) -> Nodes:

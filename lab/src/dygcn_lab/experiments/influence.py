@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import influence
 from dygcn.paper.plans import influenced
 
@@ -22,7 +22,7 @@ def influenced_nodes(frames: Frames, orders: int = 4) -> Int64:
     graph = Graph("int64", stay=True)
     counts = []
     for step, batch in enumerate(frames.batches):
-        delta = graph.apply(batch)
+        delta = apply_batch(graph, batch)
         if step:
             counts.append([len(ring) for ring in influenced(graph, delta, orders).orders])
     return np.array(counts, np.int64)
@@ -32,7 +32,7 @@ def influenced_by_one_edge(frames: Frames, orders: int = 4, sample: int = 200, s
     """Return |V_1|..|V_K| when a single edge of the last graph is taken away, on average over a sample."""
     graph = Graph("int64", stay=True)
     for batch in frames.batches:
-        graph.apply(batch)
+        apply_batch(graph, batch)
     a, b, _ = graph.edges()
     counts = []
     for edge in np.random.default_rng(seed).integers(len(a), size=sample):

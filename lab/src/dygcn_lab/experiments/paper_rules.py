@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import read_events
+from dygcn.engine.graph import apply_batch
 from dygcn.engine.models import State, norms
 from dygcn.engine.models.choices import Choices
 from dygcn.paper import RollingRule, adopt
@@ -219,7 +220,7 @@ def graph_at(model: Model, frames: Frames, step: int) -> State:
     """Return a state whose graph is that of a step; its vectors are worth nothing yet."""
     state = State(model)
     for batch in frames.batches[: step + 1]:
-        delta = state.graph.apply(batch)
+        delta = apply_batch(state.graph, batch)
         state.graph.release(delta.left)
     return state
 

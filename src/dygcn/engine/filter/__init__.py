@@ -1,1 +1,1 @@
-"""The filter: whom others with a taste like one's own took, in sums that follow every event."""
+"""The filter: which answers nodes of the same taste have, in sums that follow every event."""

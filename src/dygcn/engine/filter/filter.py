@@ -1,7 +1,7 @@
-"""A filter: who is recommended to whom, in integer sums that are a function of the graph and its clock.
+"""A filter: recommendations from integer sums that are a function of the graph and its clock.
 
-An event changes what one node has, so its message. The message is told to the node's answers when the next
-question is asked: a batch tells each message once, and no bit depends on when it was told.
+An event changes the edges of an asking node, and so its message. Messages are added to the sums of the node's
+answers when the next query is read: a batch sends each message once, and no bit depends on when it is sent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dygcn.engine.filter.layout import (
     WINDOW,
 )
 from dygcn.engine.filter.loops import FilterArrays
+from dygcn.engine.graph.constants import CAME, FOUND, WENT
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.graph.outcomes import CAME, FOUND, WENT
 
 if TYPE_CHECKING:
     from dygcn.engine.filter.head import FilterHead
@@ -44,13 +44,7 @@ _PLENTY = 10  # candidates for each answer that is wanted
 
 
 class Filter:
-    """The sums of a graph, and scores read from them.
-
-    Parameters
-    ----------
-    head
-        See `FilterHead`.
-    """
+    """The sums of a graph, and scores read from them."""
 
     def __init__(self, head: FilterHead) -> None:
         self.head = head
@@ -66,7 +60,7 @@ class Filter:
     # ---- rows --------------------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Forget everything: a graph without nodes."""
+        """Reset to a graph without nodes."""
         width, none = self.width, np.empty(0, np.int32)
         self._role: Int8 = np.empty(0, np.int8)
         self._asks, self._answers, self._out, self._into = (none.copy() for _ in range(4))
@@ -89,7 +83,7 @@ class Filter:
         return FilterArrays(*arrays)
 
     def _reserve(self, nodes: int, asking: int, answering: int) -> None:
-        """Have room for so many nodes and rows."""
+        """Grow to these numbers of nodes and rows."""
         wanted = dict.fromkeys(_OF_NODES, nodes) | dict.fromkeys(_OF_ASKERS, asking)
         wanted |= dict.fromkeys(_OF_ANSWERS, answering)
         small = {name: size for name, size in wanted.items() if len(getattr(self, name)) < size}
@@ -126,7 +120,7 @@ class Filter:
         return role
 
     def _take(self, side: int, count: int) -> Int64:
-        """Return rows for so many nodes: those of nodes that left first."""
+        """Return rows for `count` nodes: first those of nodes that left."""
         free = self._free[side]
         again = [free.pop() for _ in range(min(count, len(free)))]
         first = self._high[side]
@@ -134,7 +128,7 @@ class Filter:
         return np.array([*again, *range(first, self._high[side])], np.int64)
 
     def _depart(self, nodes: Nodes) -> None:
-        """Take the rows of nodes that left: without edges, their sums are zero."""
+        """Free the rows of nodes that left: without edges, their sums are zero."""
         for side, of_node, owner, kept in (
             (0, self._asks, self._asker, self._said.view()),
             (1, self._answers, self._answer, self._rows.view()),
@@ -148,7 +142,7 @@ class Filter:
         self._touch(rows)
 
     def _touch(self, rows: Int64 | Int32) -> None:
-        """Note answers that came or went, which may have no edge: the mean count is another one."""
+        """Mark answers that came or went, maybe without an edge: the mean count changes."""
         fresh, count = rows[self._touched[rows] == 0], int(self._sizes[TOUCHED])
         self._touched_rows[count : count + len(fresh)] = fresh
         self._touched[fresh], self._sizes[TOUCHED] = 1, count + len(fresh)
@@ -156,7 +150,7 @@ class Filter:
     # ---- following a graph ---------------------------------------------------------------------------------
 
     def follow(self, graph: Graph) -> None:
-        """Take in what was just written to the graph: its buffers still hold the pairs."""
+        """Process what was just written to the graph: its buffers still hold the pairs."""
         if not self._whole:
             return
         self._whole = False
@@ -197,7 +191,7 @@ class Filter:
                 loops.advance(*where, self._high[1], which, base)
 
     def _sync(self, graph: Graph) -> None:
-        """Bring the sums to the clock, tell what is to be told, and prepare what moved."""
+        """Bring the sums to the clock, send pending messages, and prepare rows that changed."""
         bases = [self._base_of(graph, which) for which in (SUMS, TREND)]
         if self._whole and not self._sizes[:COUNTED].any() and bases == self._base.tolist():
             return
@@ -212,7 +206,7 @@ class Filter:
         self._whole = True
 
     def _weigh(self, rows: Int32) -> None:
-        """Write factors of paths and trends of rows; trends of all where the mean count is another one."""
+        """Write path factors and trends of rows; trends of all rows where the mean count changed."""
         high = self._high[1]
         if len(self._factors) < len(self._answer):
             size = len(self._answer)
@@ -230,19 +224,12 @@ class Filter:
     def scores(
         self, graph: Graph, node: int, linked: bool = True, among: Nodes | None = None, count: int = 0
     ) -> tuple[Nodes, Float64]:
-        """Return who can be an answer, and the score of each for a node: minus infinity of who is out.
+        """Return the possible answers and the score of each for a node: minus infinity for excluded ones.
 
-        One who has nothing in common with others is answered by numbers of edges.
-
-        Parameters
-        ----------
-        linked
-            Whether those whom the node has an edge with can be an answer.
-        among
-            Only these can be an answer; None: everybody.
-        count
-            How many of the greatest are wanted, 0: all scores. Where they are few, and paths reach more than
-            `CANDIDATES`, only those that paths weigh most are returned, beside those with an edge.
+        A node that has nothing in common with others gets scores by numbers of edges. `linked`: nodes with an
+        edge to it can be answers. `among`: only these can be. `count`: how many of the greatest are wanted, 0
+        for all scores; where they are few, and paths reach more than `CANDIDATES`, only the heaviest on paths
+        are returned, beside those with an edge.
         """
         self._sync(graph)
         high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)
@@ -285,7 +272,7 @@ class Filter:
         return found
 
     def _paths(self, graph: Graph, node: int) -> tuple[Float64, Int64] | None:
-        """Return what paths to each answer weigh, and to which they lead; None where none are walked."""
+        """Return the weight of paths to each answer, and which answers they reach; None without paths."""
         if not self.head.paths or node >= len(self._asks) or self._asks[node] < 0:
             return None
         (asking, answering), arcs = self._high, graph.pull.arrays
@@ -299,7 +286,7 @@ class Filter:
         return weights, reached
 
     def _own(self, graph: Graph, node: int) -> _Own:
-        """Return the rows of the answers that a node has an edge with, and when they last met."""
+        """Return the rows of the answers that a node has an edge with, and their last contacts."""
         me = np.array([node], np.int32)
         _, other, weight = graph.pull.arcs(me)
         rows = self._answers[other]
@@ -312,7 +299,7 @@ class Filter:
         return rows[there], times[there]
 
     def _query(self, graph: Graph, row: int, own: Int32, times: Float64) -> Float64:
-        """Return what one who asks has, newer edges weighing more, each column times its weight."""
+        """Return the query of an asking node: newer edges weigh more, each column times its weight."""
         half_life = self.head.profile_half_life
         if not half_life or np.isinf(times.max(initial=-np.inf)):  # none that is known
             summed: Float64 = self._taste[row].astype(np.float64)
@@ -324,7 +311,7 @@ class Filter:
         return summed * self._weights
 
     def knows(self, graph: Graph, node: int, kind: str | None, allowed: Nodes | None = None) -> bool:
-        """Say whether a node can ask for answers of a kind, or any of those allowed; None: that there are."""
+        """Return whether a node can ask for answers of a kind, or any of those allowed; None: of any kind."""
         if not self._whole:
             self.rebuild(graph)
         asks = 0 <= node < len(self._asks) and self._asks[node] >= 0
@@ -333,11 +320,11 @@ class Filter:
         return bool(asks) and some and (kind is None or not answers or kind in answers)
 
     def is_answer(self, node: int) -> bool:
-        """Say whether a node can be recommended."""
+        """Return whether a node can be recommended."""
         return 0 <= node < len(self._answers) and self._answers[node] >= 0
 
     def image(self, graph: Graph) -> dict[str, Any]:
-        """Return all sums in the order of the user's ids, told and up to the clock: for tests."""
+        """Return all sums in the order of the user's ids, up to the clock: for tests."""
         self._sync(graph)
         nodes = graph.nodes()
         asking, answering = nodes[self._asks[nodes] >= 0], nodes[self._answers[nodes] >= 0]
@@ -355,7 +342,7 @@ class Filter:
 
 
 def _greatest(weights: Float64, rows: Int64) -> Int64:
-    """Return the rows of the greatest weights, and all that weigh as much as the last."""
+    """Return the rows of the greatest weights, and all that tie with the last."""
     some = weights[rows]
     keep: Int64 = rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]
     return keep

@@ -1,9 +1,9 @@
-"""The loops of a filter: edges come, go and grow old, messages are told to the neighbours, sums are prepared.
+"""The loops of a filter: edges come, go and age, messages are added to sums, sums become scores.
 
 All sums are of integers. An edge weighs ``mantissa * 2^(octave - base)``: 8 bits and an octave that follow
-from the edge's own time, once, and the base, which follows from the clock. When the base moves, edges whose
-octave is below it are subtracted first; each weight that is left is then a multiple of the shift, so that no
-bit is lost.
+from the edge's own time, and the base, which follows from the clock. When the base moves, edges whose octave
+is below it are subtracted first; each weight that is left is then a multiple of the shift, so that no bit is
+lost.
 """
 
 from __future__ import annotations
@@ -43,69 +43,38 @@ if not cython.compiled:
 
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int8, Int16, Int32, Int64
+    from dygcn.engine.records import Float32, Float64, Int64
 
 
 class FilterArrays:
-    """The arrays of a `Filter`. They never grow or move.
+    """The arrays of a `Filter`. They never grow or move."""
 
-    Parameters
-    ----------
-    role, asks, answers
-        Of every node: what it does; its row among those who ask, and among those who answer, or -1.
-    out, into
-        Of every node: how many answers it has edges with, how many who ask.
-    asker, answer
-        The node of every row, -1 of one that is free.
-    taste, said
-        Of every row of one who asks: the sum of its answers' rows; the message that its answers were told.
-    rows, total, recent, prepared
-        Of every row of an answer: its row of the model; its sum of messages, by age; its count of edges, by
-        age; its sum as scores read it.
-    dirty, touched
-        Marks of rows, and lists of them behind each other in `dirty_rows` and `touched_rows`.
-    change
-        Scratch: by how much a message moved.
-    sizes, base, half_life
-        See `layout`; of both ages, the lowest octave that counts and the half-life, 0: no edge grows old.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Of each node: its roles; its row among those that ask and among answers, or -1.
+        self.role, self.asks, self.answers = arrays[:3]
+        # Of each node: how many answers it has edges with, how many nodes that ask.
+        self.out, self.into = arrays[3:5]
+        # Of each row of a node that asks: the node, or -1; the sum of its answers' rows; the message sent.
+        self.asker, self.taste, self.said = arrays[5:8]
+        # Rows whose message is to be sent again: marks, and a list.
+        self.dirty, self.dirty_rows = arrays[8:10]
+        # Of each row of an answer: the node, or -1; its row of the model is a block only.
+        self.answer = arrays[10]
+        # Its sum of messages, by age; its count of edges, by age; its sum as scores read it.
+        self.total, self.recent, self.prepared = arrays[12:15]
+        # Rows whose sums changed: marks, and a list.
+        self.touched, self.touched_rows = arrays[15:17]
+        # Scratch: the change of a message; see `layout`.
+        self.change, self.sizes = arrays[17:19]
+        # Of both ages: the lowest octave that counts; the half-life, 0: no edge grows old.
+        self.base, self.half_life = arrays[19:]
+        # The same as blocks of rows, which hold the arrays and not views of them.
+        self.row_block, self.total_block = RowBlock(arrays[11]), RowBlock(arrays[12])
+        self.taste_block, self.said_block = RowBlock(arrays[6]), RowBlock(arrays[7])
+        self.change_block = RowBlock(arrays[17])
 
-    def __init__(
-        self,
-        role: Int8,
-        asks: Int32,
-        answers: Int32,
-        out: Int32,
-        into: Int32,
-        asker: Int32,
-        taste: Int32,
-        said: Int16,
-        dirty: Int8,
-        dirty_rows: Int32,
-        answer: Int32,
-        rows: Int8,
-        total: Int64,
-        recent: Int64,
-        prepared: Float32,
-        touched: Int8,
-        touched_rows: Int32,
-        change: Int32,
-        sizes: Int64,
-        base: Int64,
-        half_life: Float64,
-    ) -> None:
-        nodes, asking = (role, asks, answers, out, into), (asker, taste, said, dirty, dirty_rows)
-        answering = answer, rows, total, recent, prepared, touched, touched_rows
-        self.arrays = *nodes, *asking, *answering, change, sizes, base, half_life
-        self.role, self.asks, self.answers, self.out, self.into = nodes
-        self.asker, self.taste, self.said, self.dirty, self.dirty_rows = asking
-        self.answer, self.total, self.recent, self.prepared = answer, total, recent, prepared
-        self.touched, self.touched_rows = touched, touched_rows
-        self.change, self.sizes, self.base, self.half_life = change, sizes, base, half_life
-        self.row_block, self.taste_block, self.said_block = RowBlock(rows), RowBlock(taste), RowBlock(said)
-        self.total_block, self.change_block = RowBlock(total), RowBlock(change)
-
-    def __reduce__(self) -> tuple[type[FilterArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return FilterArrays, self.arrays
 
 
@@ -124,7 +93,7 @@ def octave_of(of: FilterArrays, which: int, t: float) -> float:
 
 
 def weight_of(of: FilterArrays, which: int, t: float) -> int:
-    """Return what an edge with a time weighs, 0 where its octave is outside the window."""
+    """Return the weight of an edge with a time, 0 where its octave is outside the window."""
     if of.half_life[which] == 0:
         return 1
     octave = octave_of(of, which, t)
@@ -142,9 +111,9 @@ def _is_beyond(of: FilterArrays, which: int, t: float, top: int) -> bool:
 
 
 def follow(of: FilterArrays, batch: BatchArrays, found: int, timed: bool) -> int:
-    """Take in what a batch did to pairs; return how many weights have an octave beyond the window.
+    """Add what a batch did to pairs; return how many weights have an octave beyond the window.
 
-    Those are left out: `follow_later` takes them in after the base moved.
+    Those are left out: `follow_later` adds them after the base moved.
     """
     beyond = 0
     with cython.nogil:
@@ -161,7 +130,7 @@ def follow(of: FilterArrays, batch: BatchArrays, found: int, timed: bool) -> int
 def _change_edge(
     of: FilterArrays, asking: int, answering: int, was: bool, now: bool, before: float, last: float
 ) -> int:
-    """Take in one direction of a pair."""
+    """Add one direction of a pair."""
     if not (of.role[asking] & ASKS and of.role[answering] & ANSWERS):
         return 0
     row, to = of.asks[asking], of.answers[answering]
@@ -229,7 +198,7 @@ def _touch(of: FilterArrays, row: int) -> None:
 
 
 def load(of: FilterArrays, pull: ArcArrays, nodes: int) -> None:
-    """Count the edges of a graph from nothing; no message is told yet."""
+    """Count the edges of a graph from nothing; no message is sent yet."""
     with cython.nogil:
         for asking in range(nodes):
             if of.asks[asking] >= 0:
@@ -250,7 +219,7 @@ def load(of: FilterArrays, pull: ArcArrays, nodes: int) -> None:
 
 
 def _next_message(of: FilterArrays, row: int) -> bool:
-    """Write the message that follows from what one who asks has, and by how much it moved; say whether."""
+    """Write the message of an asking node and its change; return whether it changed."""
     edges = of.out[of.asker[row]]
     factor = MESSAGE_SCALE / sqrt(edges) if 0 < edges <= MOST_EDGES else 0.0
     moved = False
@@ -264,7 +233,7 @@ def _next_message(of: FilterArrays, row: int) -> bool:
 
 
 def tell(of: FilterArrays, pull: ArcArrays) -> None:
-    """Tell the answers of all who have something new to say by how much their messages moved."""
+    """Send the changes of all messages that changed to the answers of their nodes."""
     with cython.nogil:
         for i in range(of.sizes[DIRTY]):
             row = of.dirty_rows[i]
@@ -320,7 +289,7 @@ def advance(of: FilterArrays, pull: ArcArrays, nodes: int, rows: int, which: int
 def prepare(of: FilterArrays, powers: Float64) -> int:
     """Write the sums that moved as scores read them; `powers` has the factor of each number of edges.
 
-    The touched rows stay listed, for the caller; the number of them is returned.
+    Returns how many rows were touched; they stay listed for the caller.
     """
     count = of.sizes[TOUCHED]
     with cython.nogil:
@@ -345,18 +314,12 @@ def score(of: FilterArrays, rows: Int64, query: Float32, out: Float64) -> None:
 def walk_paths(
     of: FilterArrays, pull: ArcArrays, node: int, roots: Float64, passing: Int64, out: Int64, reached: Int64
 ) -> int:
-    """Add the weights of paths from one who asks over an answer and another who asks, in `PATH_UNIT`.
+    """Add the weights of paths from an asking node over an answer and another asking node, in `PATH_UNIT`.
 
-    First the paths to each of the others are added up: the answers of another are walked over once.
-
-    Parameters
-    ----------
-    roots
-        The inverse square root of each number of edges: what an answer weighs, and another who asks.
-    passing
-        Scratch for everybody who asks: zero, before and after.
-    reached
-        The first of these, as many as are returned, are written: rows with a weight, in no order.
+    First the paths to each of the other asking nodes are added up, in `passing`, which is zero before and
+    after: the answers of each are walked over once. `roots` has the inverse square root of each number of
+    edges: the weight of an answer, and of another asking node. The rows with a weight are the first in
+    `reached`, unordered; returns how many.
     """
     last, count = len(roots) - 1, 0
     with cython.nogil:

@@ -2,5 +2,6 @@
 
 from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.store import Graph
+from dygcn.engine.graph.transaction import apply_batch
 
-__all__ = ["Graph", "Memory"]
+__all__ = ["Graph", "Memory", "apply_batch"]

@@ -20,7 +20,6 @@ import numpy as np
 
 from dygcn.engine.graph import arcs as loops
 from dygcn.engine.graph.arcs import ArcArrays
-from dygcn.engine.graph.fixed import SMALLEST_BLOCK
 from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
 
@@ -39,13 +38,7 @@ _HELD = (
 
 
 class Adjacency:
-    """The arcs of every node. See the module for how they lie in memory.
-
-    Parameters
-    ----------
-    contacts
-        Contacts of pairs are kept.
-    """
+    """The arcs of every node. See the module for how they lie in memory."""
 
     def __init__(self, contacts: bool = False) -> None:
         self.start = np.empty(0, np.int64)
@@ -69,17 +62,17 @@ class Adjacency:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with what loops are handed."""
+        """Replace some arrays, and the holder that hands all of them to loops."""
         now = vars(self) | fresh
         lists = now["start"], now["count"], now["others"], now["weights"]
         replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
 
     def reserve(self, nodes: int, tiers: Int8) -> None:
-        """Grow to so many nodes, whose tiers the graph keeps."""
+        """Grow to `nodes` nodes; `tiers` is the graph's array of their tiers."""
         self._replace(**{name: self._grown(name, nodes) for name in _OF_NODES}, tiers=tiers)
 
     def reserve_arcs(self, pool: int, entries: int) -> None:
-        """Grow the pool and the hubs' table by so much."""
+        """Grow the pool and the hubs' table by these numbers of entries."""
         need = int(self._tail[0]) + pool
         need += need // 16  # after a large batch the next event shall not have to copy the whole pool
         pools = {name: self._grown(name, need) for name in self._pools}
@@ -89,24 +82,12 @@ class Adjacency:
         return grown(getattr(self, name), size, self._zeros if name in _READ else None)
 
     def share(self, zeros: Allocator) -> None:
-        """Keep what readers of pulled messages need where other processes can read it; see `Sums.share`."""
+        """Move what readers of pulled messages need to shared memory; see `Sums.share`."""
         self._zeros = zeros
         self._replace(**{name: copied(getattr(self, name), zeros) for name in _READ})
 
-    def give_blocks(self, most: Int64) -> None:
-        """Give nodes that have no arc yet blocks for so many, with a sixteenth to spare: they will be loaded.
-
-        Who outgrows such a block gets one that is a power of two long.
-        """
-        size = np.where(most > 0, most + most // 16 + SMALLEST_BLOCK - 1, 0) & -SMALLEST_BLOCK
-        ends, start, room = np.cumsum(size), self.start.copy(), self._room.copy()
-        start[: len(size)], room[: len(size)] = ends - size, size
-        used = int(ends[-1]) if len(ends) else 0
-        pools = {name: np.zeros(used + used // 16, getattr(self, name).dtype) for name in self._pools}
-        self._replace(**pools, start=start, _room=room, _tail=np.array([used]))
-
     def compact(self) -> None:
-        """Leave no gaps: what nodes outgrew while a graph was loaded, a table that was grown in advance."""
+        """Close the gaps in the pool and shrink the table."""
         used = loops.pool_of_all(self.arrays)
         size, zeros = used + used // 16, self._zeros or np.zeros
         pools = {name: zeros(size, getattr(self, name).dtype) for name in self._pools}
@@ -118,7 +99,7 @@ class Adjacency:
         self._replace(**fresh)
 
     def forget_needs(self) -> None:
-        """Set the counts of arcs to come back to zero: an exception may have left some."""
+        """Reset the counters of arcs to come: an exception may have left some."""
         self._extra[:] = 0
 
     def upper_arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
@@ -148,5 +129,5 @@ class Adjacency:
 
 
 def _flat(nodes: Nodes) -> Nodes:
-    """Return nodes as loops take them: one after the other in memory."""
+    """Return nodes as loops take them: contiguous int32."""
     return np.ascontiguousarray(nodes, np.int32)

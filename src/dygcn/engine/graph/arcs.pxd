@@ -34,10 +34,6 @@ cdef void look_up(
     ArcArrays arcs, int64_t n, const int32_t[::1] nodes, const int32_t[::1] other, int64_t[::1] found,
     bint contacts, double[::1] last, float[::1] count_at_last,
 ) noexcept nogil
-cdef void set_contacts(
-    ArcArrays arcs, int64_t n, const int32_t[::1] nodes, const int32_t[::1] other, const int64_t[::1] new,
-    const double[::1] last, const float[::1] count_at_last,
-) noexcept nogil
 
 @cython.locals(size=int64_t)
 cdef int64_t _block_size(int64_t total) noexcept nogil

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import FAR, FEW, NEAR, SMALLEST_BLOCK
+from dygcn.engine.graph.constants import FAR, FEW, NEAR, NEVER, SMALLEST_BLOCK
 
 try:
     import cython
@@ -14,66 +14,34 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
-    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
+    from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
-
-NEVER = -np.inf
+    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 
 
 class ArcArrays:
-    """The arrays of an `Adjacency`, for loops. They never grow or move: longer ones have another holder.
+    """The arrays of an `Adjacency`, for loops. They never grow or move: longer ones have another holder."""
 
-    Parameters
-    ----------
-    start, count, capacity
-        Where each node's block starts, how many arcs it has and how many fit.
-    others, weights
-        The pool: other ends and stored weights of all blocks.
-    hub, extra
-        Who is a hub; counters of a batch, zero between batches.
-    heads, tail
-        Free blocks by size, chained through `others`; the end of the pool.
-    table
-        The hubs' arcs.
-    times, counts
-        Last contacts and counts beside the weights; empty where they are not kept.
-    upper, tiers
-        How many arcs of each block lead to heavy nodes of the same tier or a higher one: these come first.
-        The tier of every node (see `graph.tiers`).
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Of each node: where its block starts, how many arcs it has, how many fit.
+        self.start, self.count, self.capacity = arrays[:3]
+        # The pool: other ends and stored weights of all blocks.
+        self.others, self.weights = arrays[3:5]
+        # Of each node: whether it is a hub; counters of a batch, zero between batches.
+        self.hub, self.extra = arrays[5:7]
+        # Free blocks by size, chained through `others`; the end of the pool; the hubs' arcs.
+        self.heads, self.tail, self.table = arrays[7:10]
+        # Last contacts and counts beside the weights; empty where they are not kept.
+        self.times, self.counts = arrays[10:12]
+        # Of each node: how many arcs, the first of its block, lead to heavy nodes of no lower tier; its tier.
+        self.upper, self.tiers = arrays[12:]
 
-    def __init__(
-        self,
-        start: Int64,
-        count: Int32,
-        capacity: Int32,
-        others: Int32,
-        weights: Int64,
-        hub: Int8,
-        extra: Int32,
-        heads: Int64,
-        tail: Int64,
-        table: PairTable,
-        times: Float64,
-        counts: Float32,
-        upper: Int32,
-        tiers: Int8,
-    ) -> None:
-        blocks = start, count, capacity, others, weights, hub, extra, heads, tail, table
-        self.arrays = *blocks, times, counts, upper, tiers
-        self.start, self.count, self.capacity = start, count, capacity
-        self.others, self.weights = others, weights
-        self.hub, self.extra, self.heads, self.tail = hub, extra, heads, tail
-        self.table = table
-        self.times, self.counts = times, counts
-        self.upper, self.tiers = upper, tiers
-
-    def __reduce__(self) -> tuple[type[ArcArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return ArcArrays, self.arrays
 
 
@@ -81,7 +49,7 @@ class ArcArrays:
 
 
 def slot_of(arcs: ArcArrays, node: int, other: int) -> int:
-    """Return the place of an arc in its node's block, or -1."""
+    """Return the slot of an arc in its node's block, or -1."""
     if arcs.hub[node]:
         return pair_slot(arcs.table, pair_key(node, other))
     base = arcs.start[node]
@@ -128,17 +96,6 @@ def look_up(
             count_at_last[i] = arcs.counts[at] if slot >= 0 else 0.0
 
 
-def set_contacts(
-    arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64, last: Float64, count_at_last: Float32
-) -> None:
-    """Write the contacts of those of n arcs that are there (whose weight is not 0)."""
-    for i in range(n):
-        if new[i] != 0:
-            at = arcs.start[nodes[i]] + slot_of(arcs, nodes[i], other[i])
-            arcs.times[at] = last[i]
-            arcs.counts[at] = count_at_last[i]
-
-
 # ---- capacity for arcs -------------------------------------------------------------------------------------
 
 
@@ -157,16 +114,16 @@ def _class_of(size: int) -> int:
 
 
 def count_new(arcs: ArcArrays, n: int, nodes: Nodes, new: Int64) -> None:
-    """Count the arcs that each node may gain, in its place of `extra`."""
+    """Count the arcs that each node may gain, in `extra`."""
     for i in range(n):
         if new[i] != 0:
             arcs.extra[nodes[i]] += 1
 
 
 def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> None:
-    """Add how much pool and how many table entries the counted arcs can take, at two places of `needed`.
+    """Add the pool and table entries that counted arcs can take to `needed[at]` and `needed[at + 1]`.
 
-    A node that was looked at has minus its count in `extra`, so that it is looked at once.
+    A node that was visited has minus its count in `extra`, so that it is visited once.
     """
     for i in range(n):
         node = nodes[i]
@@ -187,7 +144,7 @@ def forget_needs(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 
 
 def fits(arcs: ArcArrays, pool: int, entries: int) -> bool:
-    """Say whether there is so much pool and so many table entries."""
+    """Return whether the pool and the table have this much capacity left."""
     there = min(len(arcs.others), len(arcs.weights))
     if len(arcs.times) > 0:
         there = min(there, min(len(arcs.times), len(arcs.counts)))
@@ -213,14 +170,14 @@ def _give_back(arcs: ArcArrays, node: int) -> None:
     if arcs.capacity[node] > 0:
         c = _class_of(arcs.capacity[node])
         if (SMALLEST_BLOCK << c) > arcs.capacity[node]:
-            c -= 1  # a block of `Adjacency.give_blocks` goes on as a smaller one
+            c -= 1  # a block of another length goes on as a smaller one
         arcs.others[arcs.start[node]] = arcs.heads[c]
         arcs.heads[c] = arcs.start[node] // SMALLEST_BLOCK
         arcs.capacity[node] = 0
 
 
 def _copy_block(arcs: ArcArrays, node: int, other: ArcArrays, base: int) -> None:
-    """Copy the arcs of a node to a place in a pool, its own or another one."""
+    """Copy the arcs of a node to `base` in a pool, its own or another one."""
     old = arcs.start[node]
     for i in range(arcs.count[node]):
         other.others[base + i] = arcs.others[old + i]
@@ -259,10 +216,8 @@ def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> None:
     """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0.
 
-    The caller reserved capacity.
-
-    Blocks that are empty now stay with their nodes until `give_back_empty`: inside the batch a node may need
-    its block again.
+    The caller reserved capacity. Blocks that become empty stay until `give_back_empty`: later arcs of the
+    batch may need them again.
     """
     for i in range(n):
         if i + FAR < n:
@@ -291,7 +246,7 @@ def _move(arcs: ArcArrays, node: int, at: int, to: int) -> None:
 
 
 def _delete(arcs: ArcArrays, node: int, other: int, slot: int) -> None:
-    """Delete the arc in a slot; the last one of its part of the block takes its place."""
+    """Delete the arc in a slot; the last arc of its part of the block fills the gap."""
     base, last = arcs.start[node], arcs.count[node] - 1
     if arcs.hub[node]:
         pair_drop(arcs.table, pair_key(node, other))
@@ -331,18 +286,18 @@ def _insert(arcs: ArcArrays, node: int, other: int, weight: int) -> None:
 
 
 def is_upper(arcs: ArcArrays, node: int, other: int) -> bool:
-    """Say whether an arc leads to a heavy node of no lower tier: then it stands first in its block."""
+    """Return whether an arc leads to a heavy node of no lower tier: such arcs come first in their block."""
     return bool(arcs.tiers[other] >= max(arcs.tiers[node], 1))
 
 
 def tier_is_due(arcs: ArcArrays, node: int, count: int, heavy_from: int) -> bool:
-    """Say whether a node with so many arcs belongs to another tier; see `graph.tiers`."""
+    """Return whether a node with `count` arcs belongs to another tier; see `graph.tiers`."""
     tier = arcs.tiers[node]
     return bool(count >> tier >= heavy_from or (tier > 0 and 4 * count >> tier < heavy_from))
 
 
 def _swap(arcs: ArcArrays, node: int, a: int, b: int) -> None:
-    """Let two arcs of a block change places."""
+    """Exchange two arcs of a block."""
     base = arcs.start[node]
     other, weight = arcs.others[base + a], arcs.weights[base + a]
     if len(arcs.times) > 0:
@@ -357,7 +312,7 @@ def _swap(arcs: ArcArrays, node: int, a: int, b: int) -> None:
 
 
 def partition(arcs: ArcArrays, nodes: Nodes) -> None:
-    """Bring the arcs to heavy nodes of no lower tier to the front of the blocks of nodes."""
+    """Move the arcs to heavy nodes of no lower tier to the front of the blocks of nodes."""
     with cython.nogil:
         for k in range(len(nodes)):
             node = nodes[k]
@@ -371,7 +326,7 @@ def partition(arcs: ArcArrays, nodes: Nodes) -> None:
 
 
 def put_right(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> int:
-    """Bring single arcs to the part of their block where they belong; return how many moved."""
+    """Move single arcs to the part of their block where they belong; return how many moved."""
     moved = 0
     with cython.nogil:
         for k in range(len(nodes)):
@@ -393,7 +348,7 @@ def put_right(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> int:
 
 
 def _check_nodes(arcs: ArcArrays, nodes: Nodes) -> None:
-    """Refuse nodes that have no place: plain Python may hold any number for one."""
+    """Refuse numbers that are no nodes: callers in plain Python may pass any."""
     for k in range(len(nodes)):
         if nodes[k] < 0 or nodes[k] >= len(arcs.start):
             raise IndexError(f"{nodes[k]} is no node; there is capacity for {len(arcs.start)}")
@@ -474,7 +429,7 @@ def _list_contacts(arcs: ArcArrays, nodes: Nodes, last: Float64, count_at_last: 
 
 
 def pool_of_all(arcs: ArcArrays) -> int:
-    """Return how much pool all arcs take if no block is larger than it need be."""
+    """Return how much pool all arcs take if every block is as small as possible."""
     total = 0
     for node in range(len(arcs.count)):
         if arcs.count[node] > 0:
@@ -483,7 +438,7 @@ def pool_of_all(arcs: ArcArrays) -> int:
 
 
 def copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
-    """Copy every block to the empty pool of another holder, one after the other, as small as can be."""
+    """Copy every block to the empty pool of another holder, one after the other, as small as possible."""
     with cython.nogil:
         _copy_blocks(arcs, other)
 

@@ -1,6 +1,17 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine.graph.arcs cimport ArcArrays
+from dygcn.engine.graph.ghosts cimport GhostArrays
 from dygcn.engine.graph.ticks cimport Ticks
+
+@cython.final
+cdef class EventArrays:
+    cdef readonly tuple arrays
+    cdef const int32_t[::1] src
+    cdef const int32_t[::1] dst
+    cdef const int8_t[::1] op
+    cdef const int64_t[::1] weight
+    cdef const double[::1] t
 
 @cython.final
 cdef class BatchArrays:
@@ -39,3 +50,17 @@ cdef class NodeArrays:
     cdef double[::1] last
     cdef float[::1] count
     cdef Ticks ticks
+
+@cython.final
+cdef class GraphArrays:
+    cdef readonly tuple arrays
+    cdef BatchArrays batch
+    cdef ArcArrays pull
+    cdef ArcArrays push
+    cdef NodeArrays nodes
+    cdef GhostArrays ghosts
+    cdef bint directed
+    cdef bint stay
+    cdef int64_t limit
+    cdef double half_life
+    cdef double count_half_life

@@ -1,4 +1,4 @@
-"""Arrays that the loops of a batch work in: for its pairs, for what it changes, and those of nodes."""
+"""Holders of arrays for loops that write a batch: of the batch, of nodes, and of all of a graph."""
 
 from __future__ import annotations
 
@@ -7,110 +7,79 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from dygcn.engine.graph.ticks import Ticks
-    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64
+
+class EventArrays:
+    """Checked events by nodes: source and target, operation, weight on the grid, time (or no times)."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.src, self.dst, self.op, self.weight, self.t = arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EventArrays, self.arrays
 
 
 class BatchArrays:
     """Arrays of one batch, which the next one fills again. They never grow or move (see `PairBuffers`).
 
     Pairs are numbered in the order of their first mention, undirected ones as (lower, higher).
-
-    Parameters
-    ----------
-    a, b, old, new, last, count
-        Of every pair: ends, stored weight before and after, last contact and count.
-    before
-        Of every pair: its last contact before the batch, where contacts are kept.
-    ghosts, ghost_t
-        Of every pair: full weight and time of removal of its ghost, where removed edges are remembered.
-    pair_of, mark
-        Of every event: its pair, or `UNKNOWN` or `LOOP`; what it was (see `outcomes`).
-    seat, table
-        Of every pair: its seat in a table; the table, a power of two long, empty (-1) between batches.
-    end_a, end_b, weight
-        The pairs that are written.
-    needed
-        Pool and table entries that pull takes, then those that push takes.
-    sizes
-        How many of all that there are; see `outcomes`.
-    secret
-        Of the table.
-    arcs, arc_weights
-        The arcs that weigh another thing now: receivers, then senders; old weights, then new ones.
-    nodes
-        The touched nodes, those that came, that went, that never were there: a row for each.
     """
 
-    def __init__(
-        self,
-        a: Int32,
-        b: Int32,
-        old: Int64,
-        new: Int64,
-        last: Float64,
-        count: Float32,
-        ghosts: Int64,
-        ghost_t: Float64,
-        pair_of: Int32,
-        mark: Int8,
-        seat: Int32,
-        table: Int32,
-        end_a: Int32,
-        end_b: Int32,
-        weight: Int64,
-        needed: Int64,
-        sizes: Int64,
-        secret: Int64,
-        arcs: Int32,
-        arc_weights: Int64,
-        nodes: Int32,
-        before: Float64,
-    ) -> None:
-        pairs = a, b, old, new, last, count, ghosts, ghost_t
-        numbers = pair_of, mark, seat, table, end_a, end_b, weight, needed, sizes, secret
-        self.arrays = *pairs, *numbers, arcs, arc_weights, nodes, before
-        self.a, self.b, self.old, self.new, self.last, self.count = a, b, old, new, last, count
-        self.ghosts, self.ghost_t = ghosts, ghost_t
-        self.pair_of, self.mark, self.seat, self.table = pair_of, mark, seat, table
-        self.end_a, self.end_b, self.weight = end_a, end_b, weight
-        self.needed, self.sizes, self.secret = needed, sizes, secret
-        self.arcs, self.arc_weights, self.nodes, self.before = arcs, arc_weights, nodes, before
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Of each pair: ends, stored weight before and after, last contact and count.
+        self.a, self.b, self.old, self.new, self.last, self.count = arrays[:6]
+        # Of each pair: full weight and time of removal of its ghost, where removed edges leave one.
+        self.ghosts, self.ghost_t = arrays[6:8]
+        # Of each event: its pair, or `UNKNOWN` or `LOOP`; what it was (see `constants`).
+        self.pair_of, self.mark = arrays[8:10]
+        # Of each pair: its seat in the table; the table, a power of two long, empty (-1) between batches.
+        self.seat, self.table = arrays[10:12]
+        # The pairs that are written.
+        self.end_a, self.end_b, self.weight = arrays[12:15]
+        # Pool and table entries that pull takes, then those that push takes; counts (see `constants`).
+        self.needed, self.sizes = arrays[15:17]
+        # Secret of the table.
+        self.secret = arrays[17]
+        # The arcs whose weight changed: receivers, then senders; old weights, then new ones.
+        self.arcs, self.arc_weights = arrays[18:20]
+        # A row each for the nodes that were touched, that came, that went, that never were there.
+        self.nodes = arrays[20]
+        # Of each pair: its last contact before the batch, where contacts are kept.
+        self.before = arrays[21]
 
-    def __reduce__(self) -> tuple[type[BatchArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return BatchArrays, self.arrays
 
 
 class NodeArrays:
-    """One value for each node, of a `Graph`. The arrays never grow or move.
+    """One value for each node, of a `Graph`. The arrays never grow or move."""
 
-    Parameters
-    ----------
-    strength, change
-        The sum of the weights that a node aggregates; counters of a batch, zero between batches.
-    own, active, seen
-        Is there without an edge, too; is in the graph; marks of a batch, zero between batches.
-    last, count
-        Last contact and count of contacts; empty where they are not kept.
-    ticks
-        Stamps of nodes that came and went, and of those whose arcs in `pull` were written.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # The sum of the weights that a node aggregates; counters of a batch, zero between batches.
+        self.strength, self.change = arrays[:2]
+        # Stays without an edge, too; is in the graph; marks of a batch, zero between batches.
+        self.own, self.active, self.seen = arrays[2:5]
+        # Last contact and count of contacts; empty where they are not kept.
+        self.last, self.count = arrays[5:7]
+        # Stamps of nodes that came and went, and of those whose arcs in `pull` were written.
+        self.ticks = arrays[7]
 
-    def __init__(
-        self,
-        strength: Int64,
-        change: Int64,
-        own: Int8,
-        active: Int8,
-        seen: Int8,
-        last: Float64,
-        count: Float32,
-        ticks: Ticks,
-    ) -> None:
-        self.arrays = strength, change, own, active, seen, last, count, ticks
-        self.strength, self.change = strength, change
-        self.own, self.active, self.seen = own, active, seen
-        self.last, self.count, self.ticks = last, count, ticks
-
-    def __reduce__(self) -> tuple[type[NodeArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return NodeArrays, self.arrays
+
+
+class GraphArrays:
+    """All that the writing of a batch works on, and the options of the graph."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.batch, self.pull, self.push, self.nodes, self.ghosts = arrays[:5]
+        # Edges have a direction; nodes stay without edges; the limit of a node's strength.
+        self.directed, self.stay, self.limit = arrays[5:8]
+        # Of the weight of ghosts, 0: removed edges leave none; of contacts, 0: they are not kept.
+        self.half_life, self.count_half_life = arrays[8:]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphArrays, self.arrays

@@ -16,32 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph.constants import NEVER
+from dygcn.engine.graph.delta import touch_ends
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.graph.touching import touch_ends
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Nodes
 
-NEVER = -np.inf
-
 
 class Contacts:
-    """Last contacts and counts of nodes, and the greatest time of all: the clock.
-
-    Parameters
-    ----------
-    half_life
-        Of what a contact is worth, of a node or of a pair.
-
-    Examples
-    --------
-    >>> contacts = Contacts(half_life=2.0)
-    >>> contacts.reserve(2)
-    >>> contacts.put(np.array([0, 1]), np.array([3.0, 5.0]), np.array([4.0, 1.0]))
-    >>> contacts.clock = 5.0
-    >>> contacts.since(np.array([0, 1])).tolist(), contacts.activity(np.array([0, 1])).tolist()
-    ([2.0, 0.0], [2.0, 1.0])
-    """
+    """Last contacts and counts of nodes, and the greatest time of all: the clock."""
 
     def __init__(self, half_life: float) -> None:
         self.half_life = float(half_life)
@@ -50,7 +34,7 @@ class Contacts:
         self.counts: Float32 = np.empty(0, np.float32)
 
     def reserve(self, nodes: int) -> None:
-        """Have a place for nodes 0..nodes - 1."""
+        """Grow to nodes 0..nodes - 1."""
         have = len(self.times)
         if nodes > have:
             times = grown(self.times, nodes)
@@ -58,12 +42,12 @@ class Contacts:
             replace_together(self, times=times, counts=grown(self.counts, nodes))
 
     def put(self, nodes: Nodes, last: Float64, count: Float32) -> None:
-        """Write what nodes have."""
+        """Write last contacts and counts of nodes."""
         self.times[nodes] = last
         self.counts[nodes] = count
 
     def after(self, src: Nodes, dst: Nodes, t: Float64, mark: Int8) -> tuple[Nodes, Float64, Float32]:
-        """Return the nodes that events touch, and what they have after it; nothing is written."""
+        """Return the nodes that events touch, and their contacts after the events; nothing is written."""
         rows = np.flatnonzero(mark)
         nodes, places = np.unique(np.concatenate((src[rows], dst[rows])), return_inverse=True)
         last, count = self.times[nodes], self.counts[nodes]
@@ -71,7 +55,7 @@ class Contacts:
         return nodes, last, count
 
     def clock_after(self, batch: EventBatch, now: float | None) -> float:
-        """Return the time at which a batch leaves the clock."""
+        """Return the clock after a batch."""
         latest = float(batch.t.max()) if batch.t is not None and len(batch) else NEVER
         return max(latest, self.clock, self.clock if now is None else float(now))
 
@@ -80,7 +64,7 @@ class Contacts:
         return self.times[nodes], self.counts[nodes]
 
     def since(self, nodes: Nodes) -> Float64:
-        """Return how long ago each node's last contact was, infinity where there was none."""
+        """Return the time since each node's last contact, infinity where there was none."""
         return self.time_since(self.of(nodes)[0])
 
     def activity(self, nodes: Nodes) -> Float64:
@@ -88,7 +72,7 @@ class Contacts:
         return self.worth(*self.of(nodes))
 
     def time_since(self, last: Float64) -> Float64:
-        """Return how long ago contacts were, infinity where no time is known."""
+        """Return the time since contacts, infinity where no time is known."""
         if np.isinf(self.clock):
             return np.full(len(last), np.inf)
         with np.errstate(over="ignore"):  # longer than a number can say is for ever

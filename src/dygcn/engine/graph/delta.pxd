@@ -1,12 +1,11 @@
 cimport cython
+from libc.math cimport exp2
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_64
-from dygcn.engine.graph.arcs cimport ArcArrays
-from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
+from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays, NodeArrays
 from dygcn.engine.graph.ghosts cimport ghost_weight
 from dygcn.engine.graph.pairs cimport pair_home, pair_key
 from dygcn.engine.graph.ticks cimport stamp
-from dygcn.engine.graph.touching cimport touch_pair
 
 cdef int64_t AGE
 cdef int64_t CAME
@@ -39,26 +38,33 @@ cpdef int64_t find_pairs(BatchArrays batch, const int32_t[::1] src, const int32_
 
 @cython.locals(unchanged=int64_t, missing=int64_t, loops=int64_t, p=int64_t)
 cdef void play(
-    BatchArrays batch, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t,
-    double before, double clock, double half_life, double count_half_life,
+    BatchArrays batch, EventArrays events, double before, double clock, double half_life, double count_half_life
 ) noexcept nogil
 cdef bint _is_forgotten(BatchArrays batch, int64_t pair, double clock, double half_life) noexcept nogil
 cdef void _forget_contacts(BatchArrays batch, int64_t pair) noexcept nogil
 cdef void _age(BatchArrays batch, double clock, double half_life) noexcept nogil
 
-@cython.locals(found=bint, more=int64_t)
+@cython.locals(found=int64_t, heavy=bint, more=int64_t, a=int64_t, b=int64_t)
 cpdef bint overweight(
-    int64_t n, const int32_t[::1] a, const int32_t[::1] b, const int64_t[::1] old, const int64_t[::1] new,
-    bint directed, const int64_t[::1] strength, int64_t[::1] change, int64_t limit,
+    BatchArrays batch, bint directed, const int64_t[::1] strength, int64_t[::1] change, int64_t limit
 ) noexcept nogil
-@cython.locals(refused=int8_t[::1], stored=int64_t[::1], new=int64_t, more=int64_t, p=int64_t, a=int64_t, b=int64_t, heavy=bint)
+@cython.locals(refused=int8_t[::1], stored=int64_t[::1], new=int64_t, aged=double, more=int64_t, p=int64_t, a=int64_t, b=int64_t, heavy=bint)
 cpdef tuple play_weights(
-    BatchArrays batch, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t, object old,
-    int64_t[::1] carried, bint directed, double clock, double half_life, int64_t limit, bint refuse,
+    BatchArrays batch, EventArrays events, object old, int64_t[::1] carried, bint directed, double clock, double half_life, int64_t limit, bint refuse,
 )
 
 @cython.locals(now=bint, node=int64_t)
-cdef void census(
-    BatchArrays batch, int64_t n, ArcArrays pull, ArcArrays push, NodeArrays nodes, bint stay
-) noexcept nogil
+cdef void census(GraphArrays graph, int64_t n) noexcept nogil
 cdef void _list(BatchArrays batch, int64_t kind, int64_t node) noexcept nogil
+
+cdef double count_after(double last, double count, double t, double half_life) noexcept nogil
+cdef void touch_pair(BatchArrays batch, int64_t pair, double t, double half_life) noexcept nogil
+cdef void _touch_node(NodeArrays nodes, int64_t node, double t, double half_life) noexcept nogil
+@cython.locals(gained=int64_t, lapsed=bint, node=int64_t, arcs=int64_t)
+cdef void touch_nodes(
+    GraphArrays graph, int64_t found, const int32_t[::1] src, const int32_t[::1] dst, const double[::1] t
+) noexcept nogil
+cpdef object touch_ends(
+    const int64_t[::1] a, const int64_t[::1] b, const double[::1] t, double half_life,
+    double[::1] last, float[::1] count,
+)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import FAR
-from dygcn.engine.graph.outcomes import (
+from dygcn.engine.graph.constants import (
     AGE,
     CAME,
+    FAR,
     FOUND,
     IDLE,
     LAPSE,
@@ -19,6 +19,7 @@ from dygcn.engine.graph.outcomes import (
     LOOPS,
     MET,
     MISSING,
+    NEVER,
     NO_CONTACT,
     PARTED,
     UNCHANGED,
@@ -31,22 +32,20 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from math import exp2
+
     from dygcn.engine._native import prefetch_64
-    from dygcn.engine.graph.arcs import ArcArrays
-    from dygcn.engine.graph.batch import BatchArrays, NodeArrays
+    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays, NodeArrays
     from dygcn.engine.graph.ghosts import ghost_weight
     from dygcn.engine.graph.pairs import pair_home, pair_key
     from dygcn.engine.graph.ticks import stamp
-    from dygcn.engine.graph.touching import touch_pair
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64, Int8, Int64, Nodes
-
-NEVER = -np.inf
+    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 
 def magnitude(weight: int) -> int:
-    """Return what a stored weight weighs: that of a ghost is below zero."""
+    """Return the weight that a stored weight stands for: that of a ghost is stored below zero."""
     return weight if weight >= 0 else -weight
 
 
@@ -54,7 +53,7 @@ def magnitude(weight: int) -> int:
 
 
 def number_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> int:
-    """Number the pairs that events speak of; return how many there are."""
+    """Number the pairs that events name; return how many there are."""
     found = 0
     for i in range(len(src)):
         low, high = src[i], dst[i]
@@ -81,7 +80,7 @@ def number_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> 
 
 
 def seat_of(batch: BatchArrays, a: int, b: int) -> int:
-    """Return where a pair stands in the table, or the free seat that it would take."""
+    """Return the seat of a pair in the table, or the free seat where it belongs."""
     mask = len(batch.table) - 1
     at = pair_home(pair_key(a, b), mask, batch.secret[0], batch.secret[1])
     while batch.table[at] >= 0:
@@ -93,7 +92,7 @@ def seat_of(batch: BatchArrays, a: int, b: int) -> int:
 
 
 def find_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> int:
-    """Number the pairs that events speak of, for plain Python."""
+    """Number the pairs that events name, for plain Python."""
     with cython.nogil:
         found = number_pairs(batch, src, dst, directed)
     return found
@@ -104,58 +103,50 @@ def find_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> in
 
 def play(
     batch: BatchArrays,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
+    events: EventArrays,
     before: float,
     clock: float,
     half_life: float,
     count_half_life: float,
 ) -> None:
-    """Play the events of each pair in order of arrival; the last one wins. What had no effect is counted.
+    """Play the events of each pair in order of arrival; the last one wins. Count those without effect.
 
-    Parameters
-    ----------
-    before, clock
-        The memory's clock before the batch, and after it.
-    half_life
-        Of the weight of ghosts; 0: nothing is remembered.
-    count_half_life
-        Of contacts; 0: they are not kept.
+    `before` and `clock` are the memory's clock before and after the batch. `half_life` is that of ghosts, 0
+    where removed edges leave none; `count_half_life` is that of contacts, 0 where they are not kept.
     """
     unchanged, missing, loops = 0, 0, 0
     for p in range(batch.sizes[FOUND]):
         batch.new[p] = max(batch.old[p], 0)
-    for i in range(len(op)):
+    for i in range(len(events.op)):
         p = batch.pair_of[i]
         batch.mark[i] = NO_CONTACT
         if p == UNKNOWN:
             missing += 1
         elif p == LOOP:
             loops += 1
-        elif op[i] > 0:
-            unchanged += batch.new[p] == weight[i]
+        elif events.op[i] > 0:
+            unchanged += batch.new[p] == events.weight[i]
             if count_half_life > 0:
                 batch.mark[i] = LINKED if batch.new[p] > 0 else MET
                 if half_life > 0 and batch.new[p] == 0 and _is_forgotten(batch, p, before, half_life):
                     _forget_contacts(batch, p)
-                touch_pair(batch, p, t[i], count_half_life)
-            batch.new[p] = weight[i]
-        elif op[i] < 0 and batch.new[p] == 0:
+                touch_pair(batch, p, events.t[i], count_half_life)
+            batch.new[p] = events.weight[i]
+        elif events.op[i] < 0 and batch.new[p] == 0:
             missing += 1
-        elif op[i] < 0:
+        elif events.op[i] < 0:
             if count_half_life > 0:
-                batch.mark[i] = LAPSED if op[i] == LAPSE else PARTED
+                batch.mark[i] = LAPSED if events.op[i] == LAPSE else PARTED
                 if half_life > 0:
-                    touch_pair(batch, p, t[i], count_half_life)
+                    touch_pair(batch, p, events.t[i], count_half_life)
                 else:
                     _forget_contacts(batch, p)
             if half_life > 0:
                 batch.ghosts[p] = batch.new[p]
-                batch.ghost_t[p] = t[i]
+                batch.ghost_t[p] = events.t[i]
             batch.new[p] = 0
-        if half_life > 0 and op[i] != AGE:
-            before = max(before, t[i])
+        if half_life > 0 and events.op[i] != AGE:
+            before = max(before, events.t[i])
     if half_life > 0:
         _age(batch, clock, half_life)
     batch.sizes[UNCHANGED] = unchanged
@@ -164,7 +155,7 @@ def play(
 
 
 def _is_forgotten(batch: BatchArrays, pair: int, clock: float, half_life: float) -> bool:
-    """Say whether a pair had a ghost that is forgotten by now."""
+    """Return whether a pair had a ghost that weighs nothing by now."""
     full = batch.ghosts[pair]
     return full > 0 and ghost_weight(full, batch.ghost_t[pair], clock, half_life) == 0
 
@@ -175,7 +166,7 @@ def _forget_contacts(batch: BatchArrays, pair: int) -> None:
 
 
 def _age(batch: BatchArrays, clock: float, half_life: float) -> None:
-    """Give pairs that are no edge what their ghosts weigh; there is no ghost where that is nothing."""
+    """Set pairs that are no edge to the weight of their ghosts; drop ghosts that weigh nothing."""
     for p in range(batch.sizes[FOUND]):
         if batch.new[p] > 0:
             batch.ghosts[p] = 0
@@ -188,46 +179,35 @@ def _age(batch: BatchArrays, clock: float, half_life: float) -> None:
 # ---- what nodes carry --------------------------------------------------------------------------------------
 
 
-def overweight(
-    n: int,
-    a: Nodes,
-    b: Nodes,
-    old: Int64,
-    new: Int64,
-    directed: bool,
-    strength: Int64,
-    change: Int64,
-    limit: int,
-) -> bool:
-    """Say whether a node would carry too much weight. `change` is zero before and after.
+def overweight(batch: BatchArrays, directed: bool, strength: Int64, change: Int64, limit: int) -> bool:
+    """Return whether a node would carry `limit` or more. `change` is zero before and after.
 
-    What a node gains is held at four times the limit: no more than the limit can be taken from it again, and
-    any number of edges would wrap around otherwise.
+    The gain of a node is capped at four times the limit: no more than the limit can be taken off again, and a
+    sum over any number of edges would wrap around.
     """
-    for i in range(n):
-        if i + FAR < n:
-            prefetch_64(strength, a[i + FAR])
-            prefetch_64(strength, b[i + FAR])
-        more = magnitude(new[i]) - magnitude(old[i])
-        change[a[i]] = min(change[a[i]] + more, 4 * limit)
+    found, heavy = batch.sizes[FOUND], False
+    for p in range(found):
+        if p + FAR < found:
+            prefetch_64(strength, batch.a[p + FAR])
+            prefetch_64(strength, batch.b[p + FAR])
+        more = magnitude(batch.new[p]) - magnitude(batch.old[p])
+        change[batch.a[p]] = min(change[batch.a[p]] + more, 4 * limit)
         if not directed:
-            change[b[i]] = min(change[b[i]] + more, 4 * limit)
-    found = False
-    for i in range(n):
-        if strength[a[i]] + change[a[i]] >= limit or strength[b[i]] + change[b[i]] >= limit:
-            found = True
+            change[batch.b[p]] = min(change[batch.b[p]] + more, 4 * limit)
+    for p in range(found):
+        a, b = batch.a[p], batch.b[p]
+        if strength[a] + change[a] >= limit or strength[b] + change[b] >= limit:
+            heavy = True
             break
-    for i in range(n):
-        change[a[i]] = 0
-        change[b[i]] = 0
-    return found
+    for p in range(found):
+        change[batch.a[p]] = 0
+        change[batch.b[p]] = 0
+    return heavy
 
 
 def play_weights(
     batch: BatchArrays,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
+    events: EventArrays,
     old: Int64,
     carried: Int64,
     directed: bool,
@@ -238,20 +218,21 @@ def play_weights(
 ) -> tuple[Bool, Int64]:
     """Play events one by one; return which of them were refused, and what is stored of pairs in the end.
 
-    With `refuse`, an event is refused that would bring what one of its ends carries to the limit. The
-    half-life is that of ghosts, 0 where nothing is remembered.
+    With `refuse`, an event that would bring one of its ends to the limit is refused. The half-life is that of
+    ghosts, 0 where there are none.
     """
-    played = np.zeros(len(op), np.int8), old.copy()
+    played = np.zeros(len(events.op), np.int8), old.copy()
     refused, stored = played
     with cython.nogil:
-        for i in range(len(op)):
+        for i in range(len(events.op)):
             p = batch.pair_of[i]
-            if p < 0 or (op[i] < 0 and stored[p] <= 0):
+            if p < 0 or (events.op[i] < 0 and stored[p] <= 0):
                 continue
-            new = weight[i]
-            if op[i] < 0:
+            new = events.weight[i]
+            if events.op[i] < 0:
                 # The clock after the batch is not before any event that is played.
-                new = -ghost_weight(stored[p], t[i], max(clock, t[i]), half_life) if half_life > 0 else 0
+                aged = max(clock, events.t[i])
+                new = -ghost_weight(stored[p], events.t[i], aged, half_life) if half_life > 0 else 0
             if refuse:
                 more, a, b = magnitude(new) - magnitude(stored[p]), batch.a[p], batch.b[p]
                 heavy = carried[a] + more >= limit or (not directed and carried[b] + more >= limit)
@@ -268,31 +249,94 @@ def play_weights(
 # ---- who is in the graph -----------------------------------------------------------------------------------
 
 
-def census(
-    batch: BatchArrays, n: int, pull: ArcArrays, push: ArcArrays, nodes: NodeArrays, stay: bool
-) -> None:
-    """Say which of the first n touched nodes came, went, or never were in the graph, and count them.
+def census(graph: GraphArrays, n: int) -> None:
+    """Classify the first n touched nodes: came, went, or never were in the graph; and update `active`.
 
-    `active` is brought up to date; last contacts and counts (if they are kept) forget who is not there.
+    Where contacts are kept, those of nodes that are not in the graph are forgotten.
     """
     for i in range(n):
-        node = batch.nodes[0, i]
-        now = pull.count[node] > 0 or push.count[node] > 0 or nodes.own[node] > 0
-        if now and nodes.active[node] == 0:
-            _list(batch, CAME, node)
-            if stay:
-                nodes.own[node] = 1
+        node = graph.batch.nodes[0, i]
+        now = graph.pull.count[node] > 0 or graph.push.count[node] > 0 or graph.nodes.own[node] > 0
+        if now and graph.nodes.active[node] == 0:
+            _list(graph.batch, CAME, node)
+            if graph.stay:
+                graph.nodes.own[node] = 1
         elif not now:
-            _list(batch, WENT if nodes.active[node] else IDLE, node)
-        if now != (nodes.active[node] > 0):
-            stamp(nodes.ticks, node)
-        nodes.active[node] = 1 if now else 0
-        if not now and len(nodes.last) > 0:
-            nodes.last[node] = NEVER
-            nodes.count[node] = 0
+            _list(graph.batch, WENT if graph.nodes.active[node] else IDLE, node)
+        if now != (graph.nodes.active[node] > 0):
+            stamp(graph.nodes.ticks, node)
+        graph.nodes.active[node] = 1 if now else 0
+        if not now and len(graph.nodes.last) > 0:
+            graph.nodes.last[node] = NEVER
+            graph.nodes.count[node] = 0
 
 
 def _list(batch: BatchArrays, kind: int, node: int) -> None:
-    """Add a node to those that came, went or never were there: these stand one row below their counts."""
+    """Append a node to those that came, went or never were there: row kind + 1 of `nodes`."""
     batch.nodes[kind + 1, batch.sizes[kind]] = node
     batch.sizes[kind] += 1
+
+
+# ---- contacts --------------------------------------------------------------------------------------------
+
+
+def count_after(last: float, count: float, t: float, half_life: float) -> float:
+    """Return what a count as of `last` is after a contact at t, as of the later of both."""
+    passed = float(t) - float(last)
+    if passed != passed:  # neither has a time
+        passed = 0.0
+    if passed >= 0:
+        return float(count) * exp2(-passed / half_life) + 1.0
+    return float(count) + exp2(passed / half_life)
+
+
+def touch_pair(batch: BatchArrays, pair: int, t: float, half_life: float) -> None:
+    """Add a contact to a pair; a late one adds what is left of it."""
+    batch.count[pair] = count_after(batch.last[pair], batch.count[pair], t, half_life)
+    if t >= batch.last[pair]:
+        batch.last[pair] = t
+
+
+def _touch_node(nodes: NodeArrays, node: int, t: float, half_life: float) -> None:
+    nodes.count[node] = count_after(nodes.last[node], nodes.count[node], t, half_life)
+    if t >= nodes.last[node]:
+        nodes.last[node] = t
+
+
+def touch_nodes(graph: GraphArrays, found: int, src: Nodes, dst: Nodes, t: Float64) -> None:
+    """Add the contacts of a batch that is written to both ends of each event; no edge leaves a ghost.
+
+    A node that loses its last arc on the way is forgotten, as if the batch had been cut there, unless it
+    stays without arcs. `change` is zero before and after: arcs that a node still has to gain.
+    """
+    for p in range(found):
+        gained = (1 if graph.batch.new[p] != 0 else 0) - (1 if graph.batch.old[p] != 0 else 0)
+        graph.nodes.change[graph.batch.a[p]] += gained
+        graph.nodes.change[graph.batch.b[p]] += gained
+    for i in range(len(t)):
+        if graph.batch.mark[i] == NO_CONTACT:
+            continue
+        lapsed = graph.batch.mark[i] == LAPSED
+        gained = (PARTED if lapsed else graph.batch.mark[i]) - LINKED
+        for end in range(2):
+            node = src[i] if end == 0 else dst[i]
+            if not lapsed:
+                _touch_node(graph.nodes, node, t[i], graph.count_half_life)
+            graph.nodes.change[node] -= gained
+            if gained < 0 and not graph.stay and graph.nodes.own[node] == 0:
+                arcs = graph.pull.count[node] - graph.nodes.change[node]
+                arcs += graph.push.count[node] if graph.directed else 0
+                if arcs == 0:
+                    graph.nodes.last[node] = NEVER
+                    graph.nodes.count[node] = 0
+
+
+def touch_ends(a: Int64, b: Int64, t: Float64, half_life: float, last: Float64, count: Float32) -> None:
+    """Add contacts of pairs to both ends of each."""
+    with cython.nogil:
+        for i in range(len(a)):
+            for end in range(2):
+                at = a[i] if end == 0 else b[i]
+                count[at] = count_after(last[at], count[at], t[i], half_life)
+                if t[i] >= last[at]:
+                    last[at] = t[i]

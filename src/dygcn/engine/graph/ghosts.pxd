@@ -1,8 +1,9 @@
 cimport cython
 from libc.math cimport floor, nextafter
 from libc.stdint cimport int32_t, int64_t
-from dygcn.engine.graph.due cimport DueQueue, count_due, put_due, take_first
-from dygcn.engine.graph.pairs cimport PairTable, pair_drop, pair_find, pair_key, pair_put, pair_slot
+from dygcn.engine.graph.pairs cimport (
+    DueQueue, PairTable, count_due, pair_drop, pair_find, pair_key, pair_put, pair_slot, put_due, take_first
+)
 
 cdef int64_t DEEPEST
 cdef double FOR_EVER

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.fixed import DEEPEST
+from dygcn.engine.graph.constants import DEEPEST
 
 try:
     import cython
@@ -15,53 +15,43 @@ except ImportError:
 if not cython.compiled:
     from numpy import floor, nextafter
 
-    from dygcn.engine.graph.due import DueQueue, count_due, put_due, take_first
-    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_find, pair_key, pair_put, pair_slot
+    from dygcn.engine.graph.pairs import (
+        count_due,
+        pair_drop,
+        pair_find,
+        pair_key,
+        pair_put,
+        pair_slot,
+        put_due,
+        take_first,
+    )
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from dygcn.engine.records import Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Float64, Int64, Nodes
 
 FOR_EVER = np.inf
 
 
 class GhostArrays:
-    """The arrays of a `Memory`. They never grow or move.
+    """The arrays of a `Memory`. They never grow or move."""
 
-    Parameters
-    ----------
-    table
-        The slot of each pair that has a ghost.
-    weights, times
-        Of each slot: full weight and time of removal.
-    free
-        Slots that are free.
-    counts
-        Slots ever used, free ones.
-    queue
-        When pairs are to be looked at again.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # The slot of each pair that has a ghost; of each slot, full weight and time of removal.
+        self.table, self.weights, self.times = arrays[:3]
+        # Free slots; slots ever used and how many are free.
+        self.free, self.counts = arrays[3:5]
+        # When pairs are to be looked at again.
+        self.queue = arrays[5]
 
-    def __init__(
-        self,
-        table: PairTable,
-        weights: Int64,
-        times: Float64,
-        free: Int32,
-        counts: Int64,
-        queue: DueQueue,
-    ) -> None:
-        self.arrays = table, weights, times, free, counts, queue
-        self.table, self.weights, self.times, self.free, self.counts = table, weights, times, free, counts
-        self.queue = queue
-
-    def __reduce__(self) -> tuple[type[GhostArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return GhostArrays, self.arrays
 
 
 def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
-    """Return what is left of an edge that was removed at t, not after the clock; 0 when it is forgotten."""
+    """Return the weight left at `clock` of an edge that was removed at `t`; 0 when it is forgotten."""
     passed, steps = (float(clock) - float(t)) / half_life, 1
     while steps <= DEEPEST and passed >= steps:
         steps += 1
@@ -69,7 +59,7 @@ def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
 
 
 def weights_left(weight: Int64, t: Float64, clock: float, half_life: float) -> Int64:
-    """Return what is left of each removed edge."""
+    """Return the weight left of each removed edge."""
     left = np.empty(len(weight), np.int64)
     out = left
     with cython.nogil:
@@ -108,7 +98,7 @@ def _due(t: float, clock: float, half_life: float) -> float:
 
 
 def take_due(ghosts: GhostArrays, clock: float) -> Int64:
-    """Take from the queue every pair whose time has come, and return those that still are ghosts."""
+    """Take all due pairs from the queue; return those that still are ghosts."""
     due = np.empty(count_due(ghosts.queue, clock), np.int64)
     out = due
     found = 0
@@ -122,7 +112,7 @@ def take_due(ghosts: GhostArrays, clock: float) -> Int64:
 
 
 def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
-    """Put every ghost of the table into a queue that is empty."""
+    """Put every ghost of the table into an empty queue."""
     with cython.nogil:
         for at in range(len(ghosts.table.keys)):
             if ghosts.table.keys[at] >= 0:
@@ -136,7 +126,7 @@ def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
 def remember(
     ghosts: GhostArrays, a: Nodes, b: Nodes, weight: Int64, t: Float64, clock: float, half_life: float
 ) -> None:
-    """Write the ghost of each pair; weight 0 means that the pair has none. The caller reserved capacity."""
+    """Write the ghost of each pair; weight 0 means none. The caller reserved capacity."""
     with cython.nogil:
         for i in range(len(a)):
             key = pair_key(a[i], b[i])
@@ -158,7 +148,7 @@ def _forget(ghosts: GhostArrays, key: int) -> None:
 
 
 def _slot_for(ghosts: GhostArrays, key: int) -> int:
-    """Return the slot of a pair; one without a ghost gets a free one, or another one."""
+    """Return the slot of a pair; a pair without a ghost gets a recycled or a new one."""
     slot: int = pair_slot(ghosts.table, key)
     if slot >= 0:
         return slot

@@ -1,13 +1,9 @@
-"""Positions in hash tables under a secret, so that nobody can name ids, or pairs of nodes, that collide.
+"""Positions in hash tables under a secret, so that no sender of events can choose ids or pairs that collide.
 
-The 64-bit keys of `events.keys` are public: whoever knows how they are made can make any number of ids with
-one key, or with keys that end alike, and a table that is placed by them becomes a list. So ids are placed by
-SipHash-1-3 of their bytes. Pairs of nodes are placed by a cheaper hash, since hubs ask for one at each arc: a
-sender of events chooses which nodes are paired, but nodes are small numbers and no answer shows where a pair
-stands.
-
-A secret is two random words of one table. It stays with the table (a copy has it, too), and it is
-never saved: folders hold no positions.
+The 64-bit keys of `events.keys` are public: anyone can make many ids with one key, and a table placed by keys
+becomes a list. So ids are placed by SipHash-1-3 of their bytes. Pairs of nodes are placed by a cheaper hash,
+since hubs look one up for each arc: a sender chooses which nodes are paired, but no answer shows positions. A
+secret is two random words of one table. Copies of the table share it, and it is never saved.
 """
 
 from __future__ import annotations
@@ -43,7 +39,6 @@ def _turned(x: int, left: int) -> int:
 
 
 def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
-    """Return the four words after a SipRound."""
     v0 = word(v0 + v1)
     v1 = _turned(v1, 13) ^ v0
     v0 = _turned(v0, 32)

@@ -37,13 +37,7 @@ Allocator: TypeAlias = "Callable[..., NDArray[Any]]"
 
 
 def grown(array: _A, size: int, zeros: Allocator | None = None) -> _A:
-    """Return the array with at least `size` rows, new ones zero; amortised over calls.
-
-    Parameters
-    ----------
-    zeros
-        Allocates an array of zeros, given its shape and its type; None: `numpy.zeros`.
-    """
+    """Return the array with at least `size` rows, new ones zero; amortised over calls. `zeros` allocates."""
     if len(array) >= size:
         return array
     # By rows, never by bytes: arrays that belong together must stay of one length, whatever they hold.
@@ -65,27 +59,14 @@ def copied(array: _A, zeros: Allocator) -> _A:
 def replace_together(owner: object, **attributes: object) -> None:
     """Replace attributes of an object in one step: an exception finds all of the old, or all of the new.
 
-    Arrays of one length are grown beside the old ones and then replaced together; so is the object that hands
+    Arrays of one length are grown beside the old ones and then replaced together, with the holder that hands
     them to compiled loops.
     """
     vars(owner).update(attributes)
 
 
 class IdMap:
-    """The user ids of one graph and their nodes.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import id_column
-    >>> ids = IdMap("string")
-    >>> ids.intern(id_column(["ann", "bob", "ann"])).tolist()
-    [0, 1, 0]
-    >>> ids.find(id_column(["bob", "cat"])).tolist()
-    [1, -1]
-    >>> ids.release(np.array([0], np.int32))
-    >>> ids.intern(id_column(["cat"])).tolist()
-    [0]
-    """
+    """The user ids of one graph and their nodes."""
 
     def __init__(self, ids: str) -> None:
         self.type, self.kind = ids, stored_type(ids)
@@ -124,31 +105,17 @@ class IdMap:
         return loops.find_strings(self.arrays, column.values, column.data)
 
     def hashes_of(self, column: IdColumn) -> UInt64:
-        """Return the keyed hash of each id, known or not: nobody can make two ids of one hash."""
+        """Return the keyed hash of each id, known or not: two ids of one hash cannot be made."""
         self.check_kind(column)
         if column.data is None:
             return loops.hash_ints(self.arrays, column.values)
         return loops.hash_strings(self.arrays, column.values, column.data)
 
     def find_one(self, name: object, kind: str | None = None) -> int:
-        """Return the node of one id, -1 for an unknown one and for what cannot be an id of this graph.
+        """Return the node of one id, -1 for an unknown id or a value that cannot be an id of this graph.
 
-        Of an id without kind, in a graph that has some: the one of `kind`, or of the only kind that has it.
-        An `AmbiguousId` if several have.
-
-        Examples
-        --------
-        >>> from dygcn.engine.events import id_column
-        >>> ids = IdMap("int64")
-        >>> ids.intern(id_column([7, 9])).tolist()
-        [0, 1]
-        >>> ids.find_one(9), ids.find_one(8), ids.find_one("9"), ids.find_one(2**70)
-        (1, -1, -1, -1)
-        >>> ids = IdMap("user:int64,item:int64")
-        >>> ids.intern(ids.read([("user", 7), ("item", 7), ("item", 8)])).tolist()
-        [0, 1, 2]
-        >>> ids.find_one(("item", 7)), ids.find_one("item:7"), ids.find_one(8), ids.find_one(7, "user")
-        (1, 1, 2, 0)
+        In a graph with kinds, an id without kind is looked up in `kind`, or in the only kind that has it; an
+        `AmbiguousId` if several have.
         """
         if self.kinds is not None:
             return self._find_of_kind(name, kind)
@@ -193,7 +160,7 @@ class IdMap:
         return found[0][1] if found else -1
 
     def read(self, ids: object, kind: str | None = None) -> IdColumn:
-        """Return the ids that a user named as a column; of ids without kind, as `find_one` does."""
+        """Return the user's ids as a column; ids without kind are resolved as in `find_one`."""
         kinds = self.kinds
         if kinds is None or isinstance(ids, IdColumn):
             return id_column(ids)
@@ -214,7 +181,7 @@ class IdMap:
         return python_ids(column) if self.kinds is None else self.kinds.pairs(column)
 
     def of_kind(self, nodes: Nodes, kind: str) -> Bool:
-        """Say which nodes are of a kind."""
+        """Return which nodes are of a kind."""
         assert self.kinds is not None
         own = np.frombuffer(f"{self.kinds.check(kind)}:".encode(), np.uint8)
         first, found = self._values[nodes], self._lengths[nodes] >= len(own)
@@ -289,7 +256,7 @@ class IdMap:
         self._replace(**fresh)
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with what hands them to the loops."""
+        """Replace some arrays, and the holder that hands all of them to loops."""
         now = vars(self) | fresh
         if self._zeros is not None and not fresh.keys().isdisjoint(_READ):
             # All of them: the old ones stay as they are, and whoever reads them finds no place beyond them.
@@ -299,38 +266,38 @@ class IdMap:
 
     @classmethod
     def attached(cls, ids: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
-        """Return ids whose arrays another process changes; they can be found here, and nothing else."""
+        """Return a map over arrays that another process changes: it can find ids, and nothing else."""
         made = cls(ids)
         made._secret = secret
         made._replace(**arrays)
         return made
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that ids are found by, for `attached`."""
+        """Return the arrays by which ids are found, for `attached`."""
         return {name: getattr(self, name) for name in _READ}
 
     @property
     def secret(self) -> UInt64:
-        """What hashes are keyed with, for `attached`; not for showing."""
+        """What hashes are keyed with, for `attached`. It must not be shown."""
         return self._secret
 
     def share(self, zeros: Allocator) -> None:
-        """Keep what ids are found by where other processes can read it, in memory of an allocator."""
+        """Move the arrays by which ids are found to memory that other processes can read."""
         self._zeros = zeros
         self._replace(keys=self.keys)
 
     def _live(self) -> Nodes:
-        """Return the nodes of the table, in its order."""
+        """Return the nodes in the table, in table order."""
         return self._table[self._table >= 0]
 
     def _rebuilt(self, size: int) -> Nodes:
-        """Return a table of another size with the same nodes in it."""
+        """Return a table of another size with the same nodes."""
         table = np.full(size, -1, np.int32)
         loops.rebuild_table(self._live(), table, self.hashes)
         return table
 
     def longest_probe(self) -> int:
-        """Return how far the furthest id stands from where it is looked for first: some 20 places."""
+        """Return the longest distance of an id from its home position in the table: some 20."""
         return loops.longest_probe(self.arrays)
 
     def names(self, nodes: Nodes) -> IdColumn:
@@ -348,27 +315,13 @@ class IdMap:
             self._compact()
 
     def hold(self) -> list[int]:
-        """Give no node back from now on; return what `let_go` needs to forget the nodes given out since.
-
-        Examples
-        --------
-        >>> from dygcn.engine.events import id_column
-        >>> ids = IdMap("string")
-        >>> _ = ids.intern(id_column(["ann", "bob"]))
-        >>> before = ids.hold()
-        >>> ids.intern(id_column(["cat"])).tolist()
-        [2]
-        >>> ids.release(np.array([0], np.int32))    # ann stays: she may come back as the same node
-        >>> ids.let_go(before)
-        >>> ids.find(id_column(["ann", "bob", "cat"])).tolist(), ids.high
-        ([0, 1, -1], 2)
-        """
+        """Stop recycling nodes; return what `let_go` needs to forget the nodes given out since."""
         self._holds += 1
         counts: list[int] = self._counts.tolist()
         return counts
 
     def let_go(self, before: list[int]) -> None:
-        """Forget the nodes that were given out since `hold`, in the reverse order of several holds."""
+        """Forget the nodes that were given out since `hold`; several holds end in reverse order."""
         high, free, _ = self._counts.tolist()
         if [high, free] != before[:2]:
             again, fresh = self._free[free : before[1]], np.arange(before[0], high)
@@ -381,7 +334,7 @@ class IdMap:
         self._holds -= 1
 
     def end_holds(self) -> None:
-        """Let nodes be given back again, whoever holds them."""
+        """Recycle nodes again, whatever was held."""
         self._holds = 0
 
     def _compact(self) -> None:
@@ -393,7 +346,7 @@ class IdMap:
         self._replace(_values=values, _arena=data, _counts=counts, _wasted=0)
 
     def repair(self) -> None:
-        """Let the table say which nodes are given out: an exception may have come between the two."""
+        """Recompute from the table which nodes are in use: an exception may have come between the two."""
         alive = np.zeros_like(self._alive)
         alive[self._live()] = 1
         self._replace(_alive=alive)
@@ -418,5 +371,5 @@ class IdMap:
 
 
 def _bytes_of(column: IdColumn) -> int:
-    """Return how many bytes the strings of a column have together."""
+    """Return the total length of the strings of a column."""
     return int(column.values[-1] - column.values[0])

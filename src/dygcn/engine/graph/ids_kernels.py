@@ -1,8 +1,7 @@
 """The loops of the id table: open addressing with linear probing, deletion by shifting back.
 
-`hashes` holds the keyed hash of each node's id (see `hashing`), which is where the node stands in the table;
-`secret` is what it was keyed with. The public `keys` are written here for those who draw features from them,
-and decide nothing.
+A node stands in the table where `hashes`, the keyed hash of its id (see `hashing`), puts it. The public
+`keys` only serve those who draw features from them.
 """
 
 from __future__ import annotations
@@ -28,52 +27,27 @@ _UNEVEN = "the columns of a batch are of different lengths"
 
 
 class IdArrays:
-    """The arrays of an id table. They never grow or move: a table with more capacity has other ones.
+    """The arrays of an id table. They never grow or move: a larger table has other ones."""
 
-    Parameters
-    ----------
-    table
-        Nodes, each at the place of its hash or after it, -1 where none stands; its length is a power of two.
-    keys, hashes
-        Public key and keyed hash of each node's id.
-    values
-        The ids, or where their bytes start in the arena.
-    lengths, arena
-        Bytes of each id, and the bytes of all; empty where ids are integers.
-    free
-        Stack of nodes that were given back.
-    counts
-        Nodes ever given out, free ones, bytes in the arena.
-    alive
-        1 for a node that belongs to an id.
-    secret
-        Two words.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Nodes at or after the position of their hash, -1 elsewhere; a power of two long.
+        self.table = arrays[0]
+        # Public key and keyed hash of each node's id.
+        self.keys, self.hashes = arrays[1:3]
+        # The ids; of texts where their bytes start in the arena, how many they are, and the arena.
+        self.values, self.lengths, self.arena = arrays[3:6]
+        # Stack of nodes that were given back; nodes ever given out, free ones, bytes in the arena.
+        self.free, self.counts = arrays[6:8]
+        # 1 for a node that belongs to an id; the two words that hashes are keyed with.
+        self.alive, self.secret = arrays[8:]
 
-    def __init__(
-        self,
-        table: Int32,
-        keys: UInt64,
-        hashes: UInt64,
-        values: Int64,
-        lengths: Int32,
-        arena: Bytes,
-        free: Int32,
-        counts: Int64,
-        alive: Int8,
-        secret: UInt64,
-    ) -> None:
-        self.arrays = table, keys, hashes, values, lengths, arena, free, counts, alive, secret
-        self.table, self.keys, self.hashes = table, keys, hashes
-        self.values, self.lengths, self.arena = values, lengths, arena
-        self.free, self.counts, self.alive, self.secret = free, counts, alive, secret
-
-    def __reduce__(self) -> tuple[type[IdArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return IdArrays, self.arrays
 
 
 def has_capacity(ids: IdArrays, new: int, new_bytes: int) -> bool:
-    """Say whether so many ids fit, and the table stays half empty."""
+    """Return whether `new` more ids fit, with the table at most half full."""
     high: int = ids.counts[0]
     live = high - ids.counts[1]
     return (
@@ -107,7 +81,7 @@ def _hash_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
 
 
 def _place_of_int(ids: IdArrays, hashed: int, value: int) -> int:
-    """Return where an id stands in the table, or the free place where it would."""
+    """Return the position of an id in the table, or the free position where it belongs."""
     mask = len(ids.table) - 1
     at = hashed & mask
     while ids.table[at] >= 0 and ids.values[ids.table[at]] != value:
@@ -116,7 +90,7 @@ def _place_of_int(ids: IdArrays, hashed: int, value: int) -> int:
 
 
 def _place_of_string(ids: IdArrays, hashed: int, data: Bytes, start: int, size: int) -> int:
-    """Return where an id stands in the table, or the free place where it would."""
+    """Return the position of an id in the table, or the free position where it belongs."""
     mask = len(ids.table) - 1
     at = hashed & mask
     while ids.table[at] >= 0:
@@ -139,7 +113,7 @@ def _has_bytes(ids: IdArrays, at: int, data: Bytes, start: int, size: int) -> bo
 
 
 def _next_node(ids: IdArrays, at: int, hashed: int) -> int:
-    """Give out a node, recycled or new, for a place of the table."""
+    """Give out a node, recycled or new, at a position of the table."""
     if ids.counts[1] > 0:
         ids.counts[1] -= 1
         node: int = ids.free[ids.counts[1]]
@@ -153,7 +127,6 @@ def _next_node(ids: IdArrays, at: int, hashed: int) -> int:
 
 
 def _intern_int(ids: IdArrays, value: int, hashed: int) -> int:
-    """Return the node of an id, giving one to an id never seen."""
     at = _place_of_int(ids, hashed, value)
     node: int = ids.table[at]
     if node < 0:
@@ -164,7 +137,6 @@ def _intern_int(ids: IdArrays, value: int, hashed: int) -> int:
 
 
 def _intern_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
-    """Return the node of an id; the bytes of an id never seen are copied to the arena."""
     hashed = _hash_string(ids, data, start, size)
     at = _place_of_string(ids, hashed, data, start, size)
     node: int = ids.table[at]
@@ -190,7 +162,6 @@ def find_int(ids: IdArrays, value: int) -> int:
 
 
 def _find_string(ids: IdArrays, data: Bytes, start: int, size: int) -> int:
-    """Return the node of an id that is a part of some bytes, or -1."""
     node: int = ids.table[_place_of_string(ids, _hash_string(ids, data, start, size), data, start, size)]
     return node
 
@@ -327,7 +298,7 @@ def _resolve_ends(
 
 
 def forget(ids: IdArrays, nodes: Nodes) -> int:
-    """Give nodes back that belong to an id, and return how many bytes of the arena are no longer used."""
+    """Give nodes back that belong to an id; return how many bytes of the arena are no longer used."""
     mask, wasted = len(ids.table) - 1, 0
     _check_nodes(ids, nodes)
     with cython.nogil:
@@ -346,7 +317,7 @@ def _check_nodes(ids: IdArrays, nodes: Nodes) -> None:
 
 
 def _take_out(ids: IdArrays, node: int, mask: int) -> None:
-    """Take a node out of the table, shifting its followers back, and put it on the stack of free ones."""
+    """Remove a node from the table, shifting its followers back, and push it on the stack of free ones."""
     at = word(ids.hashes[node]) & mask
     while ids.table[at] != node:
         at = (at + 1) & mask
@@ -376,7 +347,7 @@ def rebuild_table(nodes: Nodes, table: Int32, hashes: UInt64) -> None:
 
 
 def longest_probe(ids: IdArrays) -> int:
-    """Return how far the furthest of the nodes stands from where it is looked for first."""
+    """Return the longest distance of a node from its home position."""
     mask, longest = len(ids.table) - 1, 0
     with cython.nogil:
         for at in range(len(ids.table)):
@@ -387,7 +358,7 @@ def longest_probe(ids: IdArrays) -> int:
 
 
 def gather_strings(ids: IdArrays, nodes: Nodes) -> tuple[Int64, Bytes]:
-    """Return offsets and bytes of the ids of the given nodes."""
+    """Return offsets and bytes of the ids of nodes."""
     _check_nodes(ids, nodes)
     offsets = np.zeros(len(nodes) + 1, np.int64)
     ends = offsets

@@ -1,4 +1,4 @@
-"""The graph as plain arrays in the order of the user's ids: what is saved, and what a digest covers."""
+"""The graph as plain arrays in the order of the user's ids: saved in files, and covered by digests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph.constants import LOOP
 from dygcn.engine.graph.ghosts import weights_left
-from dygcn.engine.graph.outcomes import LOOP
-from dygcn.engine.graph.pair_contacts import edge_contacts
 from dygcn.engine.graph.staging import StagedPairs
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GraphImage:
-    """A graph without internal ids: positions are places in `ids`."""
+    """A graph without internal ids: `a` and `b` are positions in `ids`."""
 
     ids: IdColumn  # (n,) sorted
     own: Bool  # (n,) has features of its own
@@ -38,7 +37,7 @@ class GraphImage:
     parts: Parts | None = None  # of edges, by row; None: without relations
 
     def arranged(self) -> GraphImage:
-        """Return the same with the edges in order."""
+        """Return the same image with the edges sorted."""
         order = np.argsort(self.a.astype(np.int64) << 32 | self.b)
         faded = self.weight < 0
         ghosts = (np.cumsum(faded) - 1)[order[faded[order]]]
@@ -56,13 +55,13 @@ class GraphImage:
 
 
 def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
-    """Return the image of a graph, and its nodes in the same order."""
+    """Return the sorted image of a graph, and its nodes in the order of `ids`."""
     image, nodes = take_loose_image(graph)
     return image.arranged(), nodes
 
 
 def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
-    """Return an image whose edges are in no order yet: quick, and on arrays of its own."""
+    """Return an image whose edges are unsorted: quick, on arrays of its own."""
     nodes = graph.nodes()
     rank = np.empty(graph.ids.high, np.int32)
     rank[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -86,7 +85,7 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
         t,
         graph.clock,
         *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
-        *edge_contacts(graph),
+        *graph.edge_contacts(),
         None if graph.relations is None else graph.relations.of(a, b),
     )
     return image, nodes
@@ -95,10 +94,7 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
 def build_graph(image: GraphImage, graph: Graph) -> Nodes:
     """Fill an empty graph from an image; return the nodes in the order of its ids.
 
-    Raises
-    ------
-    DamagedFolder
-        If the image contradicts itself.
+    Raises `DamagedFolder` if the image contradicts itself.
     """
     _check(image, graph)
     nodes = graph.intern(image.ids)
@@ -120,12 +116,8 @@ def stage_pairs(
 ) -> StagedPairs:
     """Return the edges and ghosts of an image by nodes; the graph notes how fine their weights are.
 
-    Parameters
-    ----------
-    nodes
-        The node of each id of the image.
-    named, touched, own
-        See `StagedPairs`; the named nodes belong to no pair.
+    `nodes` are those of the image's ids. `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong
+    to no pair.
     """
     count, faded = len(image.a), image.weight < 0
     ghosts, times = np.zeros(count, np.int64), np.zeros(count)
@@ -141,7 +133,6 @@ def stage_pairs(
 
 
 def _fill(graph: Graph, image: GraphImage, nodes: Nodes) -> None:
-    """Write everything to an empty graph, by its nodes."""
     touched = nodes, image.contact, image.activity
     staged = stage_pairs(image, graph, nodes, nodes[image.own], touched, own=1)
     Transaction(graph).write_pairs(staged, np.zeros(len(image.a), np.int64))
@@ -176,7 +167,7 @@ def _check(image: GraphImage, graph: Graph) -> None:
 
 
 def _is_overweight(image: GraphImage, graph: Graph) -> bool:
-    """Say whether a node carries too much, in floats: they do not wrap, and are exact up to the limit."""
+    """Return whether a node carries too much, in floats: they do not wrap, and are exact up to the limit."""
     weight = np.abs(image.weight.astype(np.float64))
     carried = np.bincount(image.a, weight, len(image.ids))
     if not graph.directed:
@@ -185,7 +176,7 @@ def _is_overweight(image: GraphImage, graph: Graph) -> bool:
 
 
 def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Say whether every node and pair has a time and a count where these are kept, none after the clock."""
+    """Return whether every node and pair has a valid time and count where these are kept, and only there."""
     clock = -np.inf if image.clock is None else image.clock
     for last, count, size in (
         (image.contact, image.activity, len(image.ids)),
@@ -199,7 +190,7 @@ def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
 
 
 def _parts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Say whether relations add up to the weights of edges."""
+    """Return whether relations add up to the weights of edges."""
     parts, relations = image.parts, graph.relations
     if parts is None or relations is None:
         return parts is None and relations is None
@@ -219,7 +210,7 @@ def _parts_fit(image: GraphImage, graph: Graph) -> bool:
 
 
 def _ghosts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Say whether every ghost weighs what its full weight and its age make it weigh."""
+    """Return whether every ghost has the weight that its full weight and its age give."""
     faded = image.weight[image.weight < 0]
     if not len(faded) == len(image.ghost_weight) == len(image.ghost_t):
         return False

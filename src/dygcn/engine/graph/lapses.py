@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dygcn.engine.graph.fixed import LOWER
-from dygcn.engine.graph.outcomes import FOUND, LAPSE
+from dygcn.engine.graph.constants import FOUND, LOWER, NEVER
 
 try:
     import cython
@@ -15,119 +12,106 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays, look_up, slot_of
-    from dygcn.engine.graph.batch import BatchArrays
+    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays
     from dygcn.engine.graph.delta import number_pairs, seat_of
-    from dygcn.engine.graph.due import DueQueue, put_due, take_first
-    from dygcn.engine.graph.pairs import pair_key
+    from dygcn.engine.graph.pairs import pair_key, put_due, take_first
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from dygcn.engine.records import Float64, Int8, Int16, Int64, Nodes
-
-NEVER = -np.inf
+    from dygcn.engine.records import Float64, Int64
 NO_EFFECT = -1
 
 
 class Lapses:
-    """What `find` found, and what it needs for that.
+    """The output of `find`, and what it needs."""
 
-    Parameters
-    ----------
-    queue
-        Of every edge an entry that is not later than its last contact and the span.
-    at, keys, times
-        Edges that leave, in order: before which event, which pair, when they were due.
-    held, counts
-        Pairs without an entry that may be edges again, if what is staged is never written; how many there
-        are, and how many entries were ever looked at.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # An entry for every edge, not later than `span` after its last contact.
+        self.queue, self.span = arrays[:2]
+        # Edges that leave, in order: before which event, which pair, when they were due.
+        self.at, self.keys, self.times = arrays[2:5]
+        # Pairs without an entry that may be edges again, if what is staged is never written.
+        self.unqueued = arrays[5]
+        # How many these are; how many entries were ever looked at.
+        self.counts = arrays[6]
 
-    def __init__(
-        self, queue: DueQueue, at: Int64, keys: Int64, times: Float64, held: Int64, counts: Int64
-    ) -> None:
-        self.arrays = queue, at, keys, times, held, counts
-        self.queue, self.at, self.keys, self.times, self.held, self.counts = self.arrays
-
-    def __reduce__(self) -> tuple[type[Lapses], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Lapses, self.arrays
 
 
-def note(queue: DueQueue, batch: BatchArrays, span: float) -> None:
+def note(lapses: Lapses, batch: BatchArrays) -> None:
     """Queue the edges that were written, if they are new, or their last contact is earlier than it was."""
     with cython.nogil:
         for p in range(batch.sizes[FOUND]):
             if batch.new[p] > 0 and (batch.old[p] <= 0 or batch.last[p] < batch.before[p]):
-                put_due(queue, batch.last[p] + span, pair_key(batch.a[p], batch.b[p]))
+                put_due(lapses.queue, batch.last[p] + lapses.span, pair_key(batch.a[p], batch.b[p]))
 
 
-def release_held(lapses: Lapses, pull: ArcArrays, span: float) -> None:
-    """Queue again what is held, as far as it is an edge."""
+def queue_again(lapses: Lapses, pull: ArcArrays) -> None:
+    """Queue the pairs without an entry again that are edges."""
     with cython.nogil:
         for i in range(lapses.counts[0]):
-            key = lapses.held[i]
+            key = lapses.unqueued[i]
             slot = slot_of(pull, key >> 32, key & LOWER)
             at = pull.start[key >> 32] + slot
             if slot >= 0 and pull.weights[at] > 0:
-                put_due(lapses.queue, pull.times[at] + span, key)
+                put_due(lapses.queue, pull.times[at] + lapses.span, key)
         lapses.counts[0] = 0
 
 
 def find(
     lapses: Lapses,
-    batch: BatchArrays,
-    pull: ArcArrays,
-    directed: bool,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
+    graph: GraphArrays,
+    events: EventArrays,
     seen: Float64,
     cell: Int64,
     first: Int64,
     value: Int64,
     before: float,
     clock: float,
-    span: float,
 ) -> int:
-    """Play events one by one, and note which edges leave between them; return how many do.
+    """Play events one by one; list the edges that leave between them, and return how many do.
 
-    Parameters
-    ----------
-    seen
-        Of each event, the greatest time of all up to it that this graph or another part of it has seen.
-    cell, first, value
-        With relations: of each event, the number of what it adds to its pair; of each pair its first number,
-        and how many there are; what is added before the events. Without, all are empty.
-    before, clock
-        The clock before the events, and after all.
+    `seen` is, for each event, the greatest time that any part of the graph has seen by then. With relations,
+    `cell` is the number of an event's (pair, relation), `first` the first number of each pair, and `value`
+    what each adds before the events; without, all three are empty. `before` and `clock` are the clock before
+    the events and after all.
     """
-    now, last_of_all, count = float(before), len(op), 0
+    now, last_of_all, count = float(before), len(events.op), 0
     with cython.nogil:
-        found = number_pairs(batch, src, dst, directed)
-        look_up(pull, found, batch.a, batch.b, batch.old, True, batch.last, batch.count)
-        for p in range(found):
-            batch.new[p] = max(batch.old[p], 0)
-            batch.ghosts[p] = 0  # whether it is held
-            batch.table[batch.seat[p]] = p
+        found = number_pairs(graph.batch, events.src, events.dst, graph.directed)
+        look_up(
+            graph.pull, found, graph.batch.a, graph.batch.b, graph.batch.old,
+            True, graph.batch.last, graph.batch.count,
+        )  # fmt: skip
+        _begin(graph.batch, found)
         for i in range(last_of_all + 1):
             now = max(now, seen[i] if i < last_of_all else clock)
-            count = _let_go(lapses, batch, pull, first, value, i, now, span, count)
-            if i < last_of_all and batch.pair_of[i] >= 0:
-                p = batch.pair_of[i]
+            count = _let_go(lapses, graph.batch, graph.pull, first, value, i, now, count)
+            if i < last_of_all and graph.batch.pair_of[i] >= 0:
+                p = graph.batch.pair_of[i]
                 if len(first) > 0:
-                    new = _total_after(op[i], weight[i], cell[i], value, batch.new[p])
+                    new = _total_after(events.op[i], events.weight[i], cell[i], value, graph.batch.new[p])
                 else:
-                    new = weight[i] if op[i] > 0 else 0
-                _happen(lapses.queue, batch, p, new, t[i], clock, span)
+                    new = events.weight[i] if events.op[i] > 0 else 0
+                _happen(lapses, graph.batch, p, new, events.t[i], clock)
         for p in range(found):
-            batch.table[batch.seat[p]] = -1
+            graph.batch.table[graph.batch.seat[p]] = -1
     return count
 
 
+def _begin(batch: BatchArrays, found: int) -> None:
+    """Set pairs to what they weigh before the events; `ghosts` marks pairs that lost their entry."""
+    for p in range(found):
+        batch.new[p] = max(batch.old[p], 0)
+        batch.ghosts[p] = 0
+        batch.table[batch.seat[p]] = p
+
+
 def _total_after(op: int, weight: int, c: int, value: Int64, total: int) -> int:
-    """Return what a pair weighs after an event about a relation, as `parts.play` does."""
+    """Return the weight of a pair after an event about a relation, as `parts.play` does."""
     new = weight if op > 0 else 0
     if (op < 0 and value[c] == 0) or (new == 0 and op > 0 and total == 0):
         return NO_EFFECT
@@ -136,10 +120,8 @@ def _total_after(op: int, weight: int, c: int, value: Int64, total: int) -> int:
     return total
 
 
-def _happen(
-    queue: DueQueue, batch: BatchArrays, p: int, new: int, t: float, clock: float, span: float
-) -> None:
-    """Let a pair weigh another thing after an event, as `delta.play` does."""
+def _happen(lapses: Lapses, batch: BatchArrays, p: int, new: int, t: float, clock: float) -> None:
+    """Set the weight of a pair after an event, as `delta.play` does."""
     was = batch.new[p]
     if new == NO_EFFECT:
         return
@@ -150,8 +132,8 @@ def _happen(
         batch.last[p] = max(batch.last[p], t)
     else:
         batch.last[p] = t
-        if t + span <= clock:  # `note` queues it otherwise
-            put_due(queue, t + span, pair_key(batch.a[p], batch.b[p]))
+        if t + lapses.span <= clock:  # `note` queues it otherwise
+            put_due(lapses.queue, t + lapses.span, pair_key(batch.a[p], batch.b[p]))
 
 
 def _let_go(
@@ -162,10 +144,9 @@ def _let_go(
     value: Int64,
     i: int,
     now: float,
-    span: float,
     count: int,
 ) -> int:
-    """Look at every pair that is due before an event; return how many edges have left then."""
+    """Visit every pair that is due before event i; return how many edges have left by then."""
     before, then = -1, NEVER
     while lapses.queue.size[0] > 0 and lapses.queue.times[0] <= now:
         due = lapses.queue.times[0]
@@ -176,15 +157,15 @@ def _let_go(
         before, then = key, due
         p = batch.table[seat_of(batch, key >> 32, key & LOWER)]
         if p >= 0:
-            there, end = batch.new[p] > 0, batch.last[p] + span
+            there, end = batch.new[p] > 0, batch.last[p] + lapses.span
             if batch.ghosts[p] == 0:
-                _hold(lapses, key)
+                _note_unqueued(lapses, key)
                 batch.ghosts[p] = 1
         else:
             slot = slot_of(pull, key >> 32, key & LOWER)
             at = pull.start[key >> 32] + slot
             there = slot >= 0 and pull.weights[at] > 0
-            end = pull.times[at] + span if there else NEVER
+            end = pull.times[at] + lapses.span if there else NEVER
         if not there or end < due:  # it left, perhaps in this batch
             continue
         if end > due:
@@ -197,7 +178,7 @@ def _let_go(
                 for c in range(first[p], first[p + 1]):
                     value[c] = 0
         else:
-            _hold(lapses, key)
+            _note_unqueued(lapses, key)
         lapses.at[count] = i
         lapses.keys[count] = key
         lapses.times[count] = due
@@ -205,37 +186,6 @@ def _let_go(
     return count
 
 
-def _hold(lapses: Lapses, key: int) -> None:
-    lapses.held[lapses.counts[0]] = key
+def _note_unqueued(lapses: Lapses, key: int) -> None:
+    lapses.unqueued[lapses.counts[0]] = key
     lapses.counts[0] += 1
-
-
-def merged(
-    lapses: Lapses, count: int, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64, codes: Int16
-) -> tuple[Nodes, Nodes, Int8, Int64, Float64, Int16]:
-    """Return events with the edges that leave between them; codes are of relations, or empty."""
-    size = len(op) + count
-    columns = (
-        np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int8), np.zeros(size, np.int64),
-        np.empty(size), np.zeros(size if len(codes) == len(op) else 0, np.int16),
-    )  # fmt: skip
-    new_src, new_dst, new_op, new_weight, new_t, new_codes = columns
-    coded, lapsed = len(new_codes) > 0, 0
-    with cython.nogil:
-        for i in range(size):
-            one = i - lapsed
-            if lapsed < count and lapses.at[lapsed] == one:
-                new_src[i] = lapses.keys[lapsed] >> 32
-                new_dst[i] = lapses.keys[lapsed] & LOWER
-                new_op[i] = LAPSE
-                new_t[i] = lapses.times[lapsed]
-                lapsed += 1
-                continue
-            new_src[i] = src[one]
-            new_dst[i] = dst[one]
-            new_op[i] = op[one]
-            new_weight[i] = weight[one]
-            new_t[i] = t[one]
-            if coded:
-                new_codes[i] = codes[one]
-    return columns

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph import ghosts as loops
-from dygcn.engine.graph.due import keys_due, new_queue, queue_with_capacity
+from dygcn.engine.graph.constants import LOWER
 from dygcn.engine.graph.ghosts import GhostArrays
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.graph.pairs import new_table, table_with_capacity
+from dygcn.engine.graph.pairs import keys_due, new_queue, new_table, queue_with_capacity, table_with_capacity
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int64, Nodes
@@ -24,13 +24,7 @@ _HELD = ("_table", "_weights", "_times", "_free", "_counts", "_queue")
 
 
 class Memory:
-    """The ghosts of a graph and its clock.
-
-    Parameters
-    ----------
-    half_life
-        In units of `t`.
-    """
+    """The ghosts of a graph and its clock. The half-life is in units of `t`."""
 
     def __init__(self, half_life: float) -> None:
         self.half_life = float(half_life)
@@ -45,7 +39,7 @@ class Memory:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with what loops are handed."""
+        """Replace some arrays, and the holder that hands all of them to loops."""
         now = vars(self) | fresh
         replace_together(self, **fresh, arrays=GhostArrays(*(now[name] for name in _HELD)))
 
@@ -53,14 +47,14 @@ class Memory:
         return len(self._table)
 
     def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
-        """Return the pairs whose ghosts may weigh less at this time than they do now."""
+        """Take from the queue, and return, the pairs whose ghosts may weigh less at this time."""
         due = np.unique(loops.take_due(self.arrays, clock))
-        return (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
+        return (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
-        """Return the pairs that `take_due` would return, and leave them in the queue."""
+        """Return the pairs that `take_due` would return; the queue stays."""
         due = keys_due(self._queue, clock)
-        a, b = (due >> 32).astype(np.int32), (due & 0xFFFFFFFF).astype(np.int32)
+        a, b = (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
         there = self.recall(a, b)[0] != 0
         return a[there], b[there]
 
@@ -69,7 +63,7 @@ class Memory:
         return loops.recalled(self.arrays, a, b)
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
-        """Write the ghost of each pair; weight 0 means that the pair has none."""
+        """Write the ghost of each pair; weight 0 means none."""
         if len(self._queue) > 4 * len(self) + 4096:
             self.rebuild_heap()
         self._reserve(len(a))
@@ -84,7 +78,7 @@ class Memory:
         self._replace(**fresh, _queue=queue, _table=table)
 
     def rebuild_heap(self) -> None:
-        """Queue every ghost once, and nothing else: an edge that flaps would fill the queue."""
+        """Rebuild the queue with one entry a ghost: an edge that flaps would fill it."""
         fresh = {"_queue": new_queue(len(self))}
         now = vars(self) | fresh
         loops.queue_all(GhostArrays(*(now[name] for name in _HELD)), self.clock, self.half_life)

@@ -5,19 +5,28 @@ The weight of an event that names a relation is multiplied by that of the relati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from dygcn.errors import CapacityError, EventError, shown
 
 if TYPE_CHECKING:
-    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.graph.relations import Relations
     from dygcn.engine.records import Bool, EventBatch, Int64
 
 
-def units_of(graph: Graph, batch: EventBatch) -> tuple[Int64, Bool]:
-    """Return the weights of adds on the grid, 0 for removes, and which of them it cannot carry."""
+class Grid(Protocol):
+    """What weights are checked against: a `Graph`."""
+
+    grid: float
+    limit: int
+    whole: bool
+    relations: Relations | None
+
+
+def units_of(graph: Grid, batch: EventBatch) -> tuple[Int64, Bool]:
+    """Return the weights of adds on the grid, 0 for removes, and which rows the graph cannot carry."""
     weight = np.ones(len(batch)) if batch.weight is None else batch.weight
     unknown = without = np.zeros(len(batch), np.bool_)
     if graph.relations is not None:
@@ -33,7 +42,7 @@ def units_of(graph: Graph, batch: EventBatch) -> tuple[Int64, Bool]:
     return np.where((batch.op > 0) & ~bad, units, 0).astype(np.int64), bad
 
 
-def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
+def off_grid(graph: Grid, batch: EventBatch, rows: Int64) -> dict[int, str]:
     """Return why the weights of rows are refused."""
     weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
     span = f"from {graph.grid:g} to {graph.limit * graph.grid:g}"
@@ -55,14 +64,8 @@ def off_grid(graph: Graph, batch: EventBatch, rows: Int64) -> dict[int, str]:
     return reasons
 
 
-def checked_units(graph: Graph, batch: EventBatch) -> Int64:
-    """Return the weights of a batch on the grid.
-
-    Raises
-    ------
-    EventError
-        If the grid cannot carry one (a `CapacityError`), or a relation is not known.
-    """
+def checked_units(graph: Grid, batch: EventBatch) -> Int64:
+    """Return the weights of a batch on the grid; raise an `EventError` where one cannot be."""
     units, bad = units_of(graph, batch)
     if bad.any():
         row = int(bad.argmax())

@@ -1,7 +1,7 @@
-"""A table from pairs of nodes to small integers, for hubs and for ghosts.
+"""Containers of pairs of nodes: a table from pairs to small integers, and a queue of pairs by time.
 
-Nodes are numbered in order of arrival, so that whoever sends events can choose the pairs: where a pair stands
-is keyed with a secret of the table (see `hashing`). `used` holds it.
+A sender of events can choose the pairs, so positions are keyed with a secret of the table (see `hashing`).
+Equal times of the queue are ordered by pair, so that entries of one pair at one time come out together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph.hashing import new_secret
+from dygcn.engine.graph.ids import grown
 
 try:
     import cython
@@ -21,7 +22,9 @@ if not cython.compiled:
     from dygcn.engine.graph.hashing import hash_of_pair
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Int32, Int64
+    from typing import Any
+
+    from dygcn.engine.records import Int64
 
 EMPTY = -1
 
@@ -32,21 +35,16 @@ def pair_key(a: int, b: int) -> int:
 
 
 class PairTable:
-    """An open-addressing table. Its arrays never grow or move: a table with more capacity is another one.
+    """An open-addressing table. Its arrays never grow or move: a larger table is another one."""
 
-    Parameters
-    ----------
-    keys, slots
-        Of one length, a power of two; EMPTY where no key stands, and the number of each key.
-    used
-        Keys in the table, two words of secret.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Of one length, a power of two: EMPTY where no key stands, and the number of each key.
+        self.keys, self.slots = arrays[:2]
+        # Keys in the table, two words of secret.
+        self.used = arrays[2]
 
-    def __init__(self, keys: Int64, slots: Int32, used: Int64) -> None:
-        self.arrays = keys, slots, used
-        self.keys, self.slots, self.used = keys, slots, used
-
-    def __reduce__(self) -> tuple[type[PairTable], tuple[Int64, Int32, Int64]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return PairTable, self.arrays
 
     def __len__(self) -> int:
@@ -78,17 +76,17 @@ def _resized(table: PairTable, size: int) -> PairTable:
 
 
 def pair_home(key: int, mask: int, first: int, second: int) -> int:
-    """Return where a key is looked for first, under a secret of two words."""
+    """Return the home position of a key, under a secret of two words."""
     return hash_of_pair(key, first, second) & mask
 
 
 def pair_prefetch(table: PairTable, key: int) -> None:
-    """Ask for the place of a key before it is needed."""
+    """Prefetch the home position of a key."""
     prefetch_64(table.keys, pair_home(key, len(table.keys) - 1, table.used[1], table.used[2]))
 
 
 def pair_find(table: PairTable, key: int) -> int:
-    """Return where the key stands in the table, or -1."""
+    """Return the position of a key in the table, or -1."""
     mask = len(table.keys) - 1
     at = pair_home(key, mask, table.used[1], table.used[2])
     while table.keys[at] != EMPTY:
@@ -140,3 +138,93 @@ def copy_table(table: PairTable, other: PairTable) -> None:
         for i in range(len(table.keys)):
             if table.keys[i] != EMPTY:
                 pair_put(other, table.keys[i], table.slots[i])
+
+
+# ---- the queue --------------------------------------------------------------------------------------------
+
+
+class DueQueue:
+    """A heap of (time, pair key), see `pairs.pair_key`. Its arrays never grow or move."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.times, self.keys, self.size = arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DueQueue, self.arrays
+
+    def __len__(self) -> int:
+        return int(self.size[0])
+
+
+def new_queue(capacity: int = 0) -> DueQueue:
+    """Return an empty queue."""
+    return DueQueue(np.empty(capacity), np.empty(capacity, np.int64), np.zeros(1, np.int64))
+
+
+def queue_with_capacity(queue: DueQueue, new: int) -> DueQueue:
+    """Return this queue, or a larger copy of it, with capacity for `new` more entries."""
+    times, keys, size = queue.arrays
+    need = len(queue) + new
+    return queue if need <= len(times) else DueQueue(grown(times, need), grown(keys, need), size.copy())
+
+
+def keys_due(queue: DueQueue, now: float) -> Int64:
+    """Return the pairs that are due, each once, without taking them from the queue."""
+    times, keys, size = queue.arrays
+    found, at = [keys[:0]], np.arange(min(len(queue), 1))
+    while len(at):  # down the heap, no further than what is due
+        at = at[times[at] <= now]
+        found.append(keys[at])
+        at = np.concatenate((2 * at + 1, 2 * at + 2))
+        at = at[at < size[0]]
+    return np.unique(np.concatenate(found))
+
+
+def _is_before(queue: DueQueue, at: int, t: float, key: int) -> bool:
+    earlier: bool = queue.times[at] < t or (queue.times[at] == t and queue.keys[at] <= key)
+    return earlier
+
+
+def put_due(queue: DueQueue, t: float, key: int) -> None:
+    """Put a pair into the queue, which must have capacity."""
+    at = queue.size[0]
+    queue.size[0] += 1
+    while at > 0:
+        parent = (at - 1) >> 1
+        if _is_before(queue, parent, t, key):
+            break
+        queue.times[at] = queue.times[parent]
+        queue.keys[at] = queue.keys[parent]
+        at = parent
+    queue.times[at] = t
+    queue.keys[at] = key
+
+
+def take_first(queue: DueQueue) -> int:
+    """Take the earliest pair from the queue, which must not be empty."""
+    first: int = queue.keys[0]
+    last = queue.size[0] - 1
+    queue.size[0] = last
+    t, key, at = queue.times[last], queue.keys[last], 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and _is_before(queue, child + 1, queue.times[child], queue.keys[child]):
+            child += 1
+        if not _is_before(queue, child, t, key):
+            break
+        queue.times[at] = queue.times[child]
+        queue.keys[at] = queue.keys[child]
+        at = child
+    queue.times[at] = t
+    queue.keys[at] = key
+    return first
+
+
+def count_due(queue: DueQueue, now: float, at: int = 0) -> int:
+    """Return how many entries of the heap at and below `at` are due."""
+    if at >= queue.size[0] or queue.times[at] > now:
+        return 0
+    return 1 + count_due(queue, now, 2 * at + 1) + count_due(queue, now, 2 * at + 2)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph.outcomes import LAPSE
+from dygcn.engine.graph.constants import LAPSE
 
 try:
     import cython
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
-    from dygcn.engine.graph.pairs import PairTable, pair_drop, pair_key, pair_put, pair_slot
+    from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_put, pair_slot
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,27 +22,18 @@ if TYPE_CHECKING:
 
 
 class PartArrays:
-    """The arrays of `Relations`. They never grow or move.
+    """The arrays of `Relations`. They never grow or move."""
 
-    Parameters
-    ----------
-    table
-        The first slot of each pair that has a part.
-    relations, weights, behind
-        Of each slot: relation, weight, and the next slot of the pair (of a free one: the next free one), -1
-        behind the last.
-    counts
-        Slots ever used, the first free one or -1.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # The first slot of each pair that has a part; of each slot, relation and weight.
+        self.table, self.relations, self.weights = arrays[:3]
+        # Of each slot: the next one of its pair (if free: the next free one), or -1.
+        self.behind = arrays[3]
+        # Slots ever used; the first free one or -1.
+        self.counts = arrays[4]
 
-    def __init__(
-        self, table: PairTable, relations: Int16, weights: Int64, behind: Int32, counts: Int64
-    ) -> None:
-        self.arrays = table, relations, weights, behind, counts
-        self.table, self.relations, self.weights = table, relations, weights
-        self.behind, self.counts = behind, counts
-
-    def __reduce__(self) -> tuple[type[PartArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return PartArrays, self.arrays
 
 
@@ -80,7 +71,7 @@ def count(parts: PartArrays, a: Nodes, b: Nodes) -> Int64:
 
 
 def listed(parts: PartArrays, a: Nodes, b: Nodes, total: int) -> tuple[Int16, Int64]:
-    """Return relations and weights of all parts of pairs, pair by pair, so many of them."""
+    """Return relations and weights of all `total` parts of pairs, pair by pair."""
     found = np.empty(total, np.int16), np.empty(total, np.int64)
     relation, weight = found
     at = 0
@@ -114,7 +105,7 @@ def put(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16, weight: Int64) -
 
 
 def drop(parts: PartArrays, a: Nodes, b: Nodes) -> None:
-    """Take all parts of pairs away."""
+    """Remove all parts of pairs."""
     with cython.nogil:
         for i in range(len(a)):
             key = pair_key(a[i], b[i])
@@ -152,18 +143,12 @@ def _take_out(parts: PartArrays, key: int, slot: int) -> None:
 def play(
     pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: Int64, value: Int64, every: int
 ) -> None:
-    """Turn events about relations into events about pairs, in order of arrival: what the pair weighs then.
+    """Turn events about relations into events about pairs, in order of arrival: the pair's total then.
 
-    Parameters
-    ----------
-    pair, cell
-        Of each event: its pair, below 0 if it speaks of none; its relation of that pair.
-    src, op, weight
-        Of each event; changed. One without effect has the node -1 afterwards.
-    total, value
-        Of pairs and of cells: what they weigh, before and then after the events.
-    every
-        How many relations there are. A pair that lapses has a cell for each, from that of the event on.
+    `pair` is below 0 where an event names none; `cell` is the number of its (pair, relation). `src`, `op` and
+    `weight` are changed, and an event without effect gets the node -1. `total` (of pairs) and `value` (of
+    cells) are brought up to date. A pair that lapses has `every` cells, one a relation, from that of the
+    event on.
     """
     with cython.nogil:
         for i in range(len(pair)):

@@ -1,20 +1,20 @@
 """Relations: what an edge is, such as view or buy. A pair weighs the sum of what its relations add to it.
 
 An event names a relation, and replaces or removes what that relation adds. Before a batch is written,
-`Relations.play` makes of each such event one that says what the pair weighs then; all below knows pairs only.
-What each relation adds (`Parts`) is kept here, and written after the arcs.
+`Relations.play` turns each such event into one with the new weight of the pair; everything below knows pairs
+only. What each relation adds (`Parts`) is kept here, and written after the arcs.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.graph import parts as loops
-from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.constants import LAPSE
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.graph.outcomes import LAPSE
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.graph.parts import PartArrays
 from dygcn.engine.records import Parts
@@ -23,19 +23,23 @@ from dygcn.errors import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dygcn.engine.graph.staging import NodeEvents
-    from dygcn.engine.graph.store import Graph
+    from dygcn.engine.graph.adjacency import Adjacency
+    from dygcn.engine.graph.staging import NodeEvents, PairBuffers
     from dygcn.engine.records import EventBatch, Int16, Int32, Int64, Nodes
 
 
-class Relations:
-    """The relations of a graph, and what each of them adds to pairs.
+@dataclass(slots=True)
+class Cells:
+    """The (pair, relation) that events name, numbered pair by pair."""
 
-    Parameters
-    ----------
-    weights
-        Name -> weight, at least 0. One of weight 0 makes no edge.
-    """
+    pair: Int32  # of each event: its pair, below 0 if it names none
+    number: Int64  # of each event: its cell; of a pair that lapses the first of its cells, one a relation
+    first: Int64  # of each pair: its first cell; and behind the last pair, how many cells there are
+    where: tuple[Nodes, Nodes, Int16]  # of each cell: ends of the pair, relation
+
+
+class Relations:
+    """The relations of a graph (name -> weight; weight 0 makes no edge), and what each adds to pairs."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.names = tuple(sorted(weights))
@@ -51,56 +55,48 @@ class Relations:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept of pairs."""
+        """Bytes that the parts of pairs take."""
         table, relations, weights, behind, _ = self._arrays.arrays
         kept = relations.nbytes + weights.nbytes + behind.nbytes
         return kept + sum(array.nbytes for array in table.arrays)
 
     @property
     def known(self) -> str:
-        """The relations, for errors."""
+        """The names of the relations, for errors."""
         return f"the relations of this model are {listed(self.names)}"
 
     def codes(self, batch: EventBatch) -> Int16:
-        """Return the relation of each event by its number here, -1 for one that is not known."""
+        """Return the number of each event's relation, -1 for an unknown one."""
         column = batch.relation
         if column is None:  # of no events: others are refused before
             return np.full(len(batch), -1, np.int16)
         own = np.array([self._codes.get(name, -1) for name in column.names], np.int16)
         return own[column.codes] if len(own) else column.codes
 
-    def play(self, graph: Graph, events: NodeEvents, codes: Int16) -> None:
-        """Let staged events say what pairs weigh after each of them, and note what relations add then."""
-        pair, cell, _, where = self.cells(graph, events, codes)
-        found = int(pair.max(initial=-1)) + 1
-        total = np.maximum(graph.pull.look_up(graph.buffers.a[:found], graph.buffers.b[:found]), 0)
-        value = loops.recall(self._arrays, *where)
+    def play(self, pull: Adjacency, buffers: PairBuffers, events: NodeEvents, codes: Int16) -> None:
+        """Turn staged events into events about pairs, and note what relations will add."""
+        cells = self.cells(buffers, events, codes)
+        found = len(cells.first) - 1
+        total = np.maximum(pull.look_up(buffers.a[:found], buffers.b[:found]), 0)
+        value = self.recall(*cells.where)
         events.src, events.op, events.weight = events.src.copy(), events.op.copy(), events.weight.copy()
-        loops.play(pair, cell, events.src, events.op, events.weight, total, value, len(self.names))
-        events.parts = *where, value
+        changed = events.src, events.op, events.weight
+        loops.play(cells.pair, cells.number, *changed, total, value, len(self.names))
+        events.parts = *cells.where, value
 
-    def cells(
-        self, graph: Graph, events: NodeEvents, codes: Int16
-    ) -> tuple[Int32, Int64, Int64, tuple[Nodes, Nodes, Int16]]:
-        """Number what the relations add to pairs that events speak of, pair by pair.
-
-        Returns
-        -------
-        tuple
-            Of each event, its pair and the number of what its relation adds; of each number, its pair, and
-            its ends and its relation. All relations of a pair that lapses have one, its event the first.
-        """
-        graph.buffers.reserve(len(codes))
-        find_pairs(graph.buffers.arrays, events.src, events.dst, graph.directed)
-        pair: Int32 = graph.buffers.pair_of[: len(codes)].copy()
+    def cells(self, buffers: PairBuffers, events: NodeEvents, codes: Int16) -> Cells:
+        """Number the (pair, relation) that events name; the buffers hold their pairs."""
+        buffers.number(events.src, events.dst)
+        pair: Int32 = buffers.pair_of[: len(codes)].copy()
         every = np.int64(max(len(self.names), 1))
         known, lapsed = np.flatnonzero(pair >= 0), pair[events.op == LAPSE] * every
-        spoken = pair[known] * every + codes[known]
-        cells = np.unique(np.concatenate((spoken, (lapsed[:, None] + np.arange(every)).ravel())))
-        cell = np.zeros(len(codes), np.int64)
-        cell[known] = np.searchsorted(cells, spoken)
+        named = pair[known] * every + codes[known]
+        cells = np.unique(np.concatenate((named, (lapsed[:, None] + np.arange(every)).ravel())))
+        number = np.zeros(len(codes), np.int64)
+        number[known] = np.searchsorted(cells, named)
         of, relation = np.divmod(cells, every)
-        return pair, cell, of, (graph.buffers.a[of], graph.buffers.b[of], relation.astype(np.int16))
+        first = np.searchsorted(of, np.arange(int(pair.max(initial=-1)) + 2))
+        return Cells(pair, number, first, (buffers.a[of], buffers.b[of], relation.astype(np.int16)))
 
     def recall(self, a: Nodes, b: Nodes, relation: Int16) -> Int64:
         """Return what a relation adds to each pair, 0 where it adds nothing."""
@@ -112,7 +108,7 @@ class Relations:
         loops.put(self._arrays, a, b, relation, weight)
 
     def replace(self, a: Nodes, b: Nodes, parts: Parts) -> None:
-        """Let pairs have these parts, and no others."""
+        """Replace all parts of pairs by these."""
         loops.drop(self._arrays, a, b)
         self.put(a[parts.pair], b[parts.pair], parts.relation, parts.weight)
 
@@ -123,14 +119,14 @@ class Relations:
         parts = Parts(np.repeat(np.arange(len(a)), counts), *found)
         return parts.placed(np.arange(len(a)))
 
-    def finish(self, graph: Graph, events: NodeEvents) -> None:
+    def finish(self, pull: Adjacency, events: NodeEvents) -> None:
         """After an exception: write what relations add now, if the arcs of these events were written."""
         if events.parts is None:
             return
         a, b, *_ = events.parts
         total, parts = np.zeros(len(a), np.int64), self.of(a, b)
         np.add.at(total, parts.pair, parts.weight)
-        if (total != np.maximum(graph.pull.look_up(a, b), 0)).any():
+        if (total != np.maximum(pull.look_up(a, b), 0)).any():
             self.put(*events.parts)
 
     def _reserve(self, new: int) -> None:

@@ -1,4 +1,4 @@
-"""Which events of a batch a graph will refuse: found in one pass, before anything is written."""
+"""Finds the events of a batch that a graph would refuse: in one pass, before anything is written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_ids, rows_of, take
-from dygcn.engine.graph.delta import find_pairs, overweight, play_weights
+from dygcn.engine.graph.batch import EventArrays
+from dygcn.engine.graph.delta import overweight, play_weights
 from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.on_grid import checked_units, off_grid, units_of
-from dygcn.engine.graph.pair_buffers import PairBuffers
+from dygcn.engine.graph.staging import PairBuffers
 from dygcn.errors import CapacityError, EventError
 
 if TYPE_CHECKING:
@@ -22,21 +23,11 @@ _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 
 
 def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> dict[int, str]:
-    """Return the rows that cannot be applied, in order, and why; all others can be, as one batch.
+    """Return the rows that cannot be applied, in order, and why; the other rows can be, as one batch.
 
     A weight that is off the grid is refused wherever it stands. Where a node would carry too much in sum,
-    events are looked at in order of arrival, and each is refused that would bring an end of its own to the
-    limit. Edges that leave by the clock meanwhile still count: close to the limit, a little too much is
-    refused.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> batch = read_events([(1, 2, 0, 1, 1e300), (1, 3, 0, 1, 4e6), (3, 4, 0, 1, 4e6), (4, 5, 0, 1, 1.0)])
-    >>> {row: reason[:25] for row, reason in find_refused(graph, batch).items()}
-    {0: 'weight is 1e+300; this mo', 2: 'a node would carry weight'}
+    events are played in order of arrival, and each that would bring one of its own ends to the limit is
+    refused. Edges that expire meanwhile still count: close to the limit, a little too much is refused.
     """
     if len(batch) == 0:
         return {}
@@ -57,13 +48,7 @@ def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> d
 
 
 def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> None:
-    """Refuse a batch that cannot be applied as a whole, as `Graph.apply` would.
-
-    Raises
-    ------
-    EventError
-        If it cannot be applied.
-    """
+    """Raise an `EventError` if a batch cannot be applied as one, as applying it would."""
     if len(batch) == 0:
         return
     graph.check_form(batch, now)
@@ -73,10 +58,10 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
 
 
 class _Trial:
-    """Events played on numbers of their own: what their ends would carry. Nothing of the graph is touched.
+    """Plays events on arrays of its own, to see what their ends would carry. The graph is not touched.
 
-    Nearly always a bound is enough: all weights of the batch at the heaviest of its ends are not too
-    much. Only otherwise pairs are looked up.
+    Nearly always a bound is enough: all weights of the batch at the heaviest of its ends are not too much.
+    Only otherwise are pairs looked up.
     """
 
     def __init__(self, graph: Graph, batch: EventBatch, units: Int64, now: float | None) -> None:
@@ -92,12 +77,14 @@ class _Trial:
         self._found = src, dst
 
     def is_heavy(self) -> bool:
-        """Say whether a node would carry too much after the batch."""
+        """Return whether a node would carry too much after the batch."""
         if self._light:
             return False
         played, pairs, old, carried = self._play(self._clock_after, self._clock_after, refuse=False)
-        directed, limit = self._graph.directed, self._graph.limit
-        return overweight(len(old), *pairs, old, played[1], directed, carried, np.zeros_like(carried), limit)
+        buffers = PairBuffers(self._graph.directed)
+        buffers.fill(*pairs, old, played[1])
+        change = np.zeros_like(carried)
+        return overweight(buffers.arrays, buffers.directed, carried, change, self._graph.limit)
 
     def heavy_events(self) -> Int64:
         """Return the events to refuse so that no node carries too much: none, if all together are fine."""
@@ -114,26 +101,26 @@ class _Trial:
         """Return what was played, the pairs, what was stored of them before, and what nodes carried."""
         graph, batch = self._graph, self._batch
         nodes, src, dst = self._numbers()
-        capacity = PairBuffers()
-        capacity.reserve(len(batch))
-        found = find_pairs(capacity.arrays, src, dst, graph.directed)
-        a, b = capacity.a[:found], capacity.b[:found]
+        buffers = PairBuffers(graph.directed)
+        found = buffers.number(src, dst)
+        a, b = buffers.a[:found], buffers.b[:found]
         old, carried = self._carried(nodes, a, b, aged_to)
         if graph.relations is not None:
-            a, b, old = self._by_relation(nodes, a, b, capacity.pair_of[: len(batch)])
+            a, b, old = self._by_relation(nodes, a, b, buffers.pair_of[: len(batch)])
         half_life = 0.0 if graph.memory is None else graph.memory.half_life
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:
             times += float(self._now)
-        events, before = (capacity.arrays, batch.op, self._units, times), (old, carried.copy())
-        played = play_weights(*events, *before, graph.directed, clock, half_life, graph.limit, refuse)
+        events, before = EventArrays(src, dst, batch.op, self._units, times), (old, carried.copy())
+        how = graph.directed, clock, half_life, graph.limit, refuse
+        played = play_weights(buffers.arrays, events, *before, *how)
         return played, (a, b), old, carried
 
     def _by_relation(self, nodes: Nodes, a: Nodes, b: Nodes, pair_of: Int32) -> tuple[Nodes, Nodes, Int64]:
-        """Number pairs with a relation in the place of pairs; return their ends, and what they add.
+        """Replace pairs by (pair, relation): number these, return their ends, and what they add.
 
-        What is left of a ghost that becomes an edge is not taken off: close to the limit, a little too much
-        is refused.
+        The rest of a ghost that becomes an edge is not subtracted: close to the limit, a little too much is
+        refused.
         """
         relations = self._graph.relations
         assert relations is not None
@@ -145,7 +132,7 @@ class _Trial:
         return a, b, relations.recall(*ends, (cells % count).astype(np.int16))
 
     def _numbers(self) -> tuple[Nodes, Nodes, Nodes]:
-        """Return the nodes of both ends, each once, and where each end stands there; new ids come last."""
+        """Return the distinct nodes of all ends, and the index of each end there; new ids come last."""
         graph, batch = self._graph, self._batch
         both = np.concatenate(self._found).astype(np.int64)
         unknown = np.flatnonzero(both < 0)

@@ -1,17 +1,33 @@
-"""A batch between being checked and being written: by nodes, then by pairs of nodes."""
+"""A batch between being checked and being written: by nodes, then by pairs, and buffers for its loops."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.engine.graph.batch import BatchArrays, EventArrays
+from dygcn.engine.graph.constants import CAME, FOUND, TOUCHED, UNCHANGED
+from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.hashing import new_secret
+from dygcn.engine.graph.ids import replace_together
 from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int16, Int32, Int64, Nodes, Parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FEW_EVENTS = 64  # that the buffers always hold; more are not worth a call of their own kind
+_KEPT = 1 << 18  # rows that stay after a batch
+_OF_PAIRS = {  # arrays with one value for each pair or event
+    "a": np.int32, "b": np.int32, "old": np.int64, "new": np.int64, "last": np.float64, "count": np.float32,
+    "ghosts": np.int64, "ghost_t": np.float64, "pair_of": np.int32, "mark": np.int8,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
 class NodeEvents:
-    """Events that were checked, by nodes, with weights on the grid."""
+    """Checked events by nodes, with weights on the grid."""
 
     src: Nodes  # (n,) -1 for an id that is not known
     dst: Nodes  # (n,)
@@ -23,10 +39,15 @@ class NodeEvents:
     parts: tuple[Nodes, Nodes, Int16, Int64] | None = None  # what relations add to pairs after them
     lapsed: int = 0  # edges that leave by the clock, between them
 
+    @property
+    def arrays(self) -> EventArrays:
+        """The events, for loops."""
+        return EventArrays(self.src, self.dst, self.op, self.weight, self.t)
+
 
 @dataclass(slots=True)
 class StagedPairs:
-    """What pairs of nodes become. To write them twice leaves what writing them once leaves."""
+    """New values of pairs of nodes. Writing them twice has the effect of writing them once."""
 
     a: Nodes  # (n,)
     b: Nodes  # (n,)
@@ -46,7 +67,7 @@ class StagedPairs:
 
 @dataclass(slots=True)
 class Before:
-    """What a graph was before a trial, as far as the trial can change it."""
+    """The graph before a trial, as far as the trial can change it."""
 
     given: list[int]  # for `IdMap.let_go`
     clock: float  # of the memory
@@ -54,3 +75,85 @@ class Before:
     pairs: StagedPairs | None = None  # None: nothing is written yet
     features: FeatureDelta | None = None  # brings rows of features back
     entered: bool = False
+
+
+class PairBuffers:
+    """The arrays that loops of a batch work in; the next batch fills them again. See `BatchArrays`."""
+
+    a: Nodes
+    b: Nodes
+    old: Int64
+    new: Int64
+    last: Float64
+    count: Float32
+    ghosts: Int64
+    ghost_t: Float64
+    pair_of: Int32
+    mark: Int8
+    arcs: Nodes
+    arc_weights: Int64
+    nodes: Nodes
+    arrays: BatchArrays  # all of these, for loops
+
+    def __init__(self, directed: bool) -> None:
+        self.directed = directed
+        self.needed = np.zeros(4, np.int64)
+        self.sizes = np.zeros(FOUND + 1, np.int64)
+        self._secret = new_secret().view(np.int64)
+        self._size: int
+        self._make(FEW_EVENTS)
+
+    def _make(self, size: int) -> None:
+        fresh: dict[str, Any] = {name: np.empty(size, kind) for name, kind in _OF_PAIRS.items()}
+        lists = {"arcs": np.empty(4 * size, np.int32), "arc_weights": np.empty(4 * size, np.int64)}
+        lists["nodes"] = np.empty((4, 3 * size), np.int32)
+        table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
+        written = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
+        inner = np.empty(size, np.int32), table, *written, self.needed, self.sizes, self._secret
+        arrays = BatchArrays(*fresh.values(), *inner, *lists.values(), np.empty(size))
+        replace_together(self, _size=size, **fresh, **lists, arrays=arrays)
+
+    def reserve(self, events: int) -> None:
+        """Grow the buffers to `events` events."""
+        if events > self._size:
+            self._make(events + events // 2)
+
+    def number(self, src: Nodes, dst: Nodes) -> int:
+        """Number the pairs that events name; return how many there are."""
+        self.reserve(len(src))
+        return find_pairs(self.arrays, src, dst, self.directed)
+
+    def fill(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> None:
+        """Fill the buffers with pairs and their weights."""
+        n = len(a)
+        self.reserve(n)
+        self.a[:n], self.b[:n], self.old[:n], self.new[:n], self.sizes[FOUND] = a, b, old, new, n
+
+    def load(self, staged: StagedPairs, old: Int64, counts: Sequence[int]) -> None:
+        """Fill the buffers with staged pairs, their weights before, and counts, as if they were played."""
+        events, kept = len(staged.named), len(staged.last)
+        self.reserve(events)
+        self.fill(staged.a, staged.b, old, staged.new)
+        self.last[:kept], self.count[:kept] = staged.last, staged.count
+        self.pair_of[:events] = staged.pair_of[:events]
+        self.sizes[UNCHANGED:FOUND] = counts
+
+    def touched(self) -> Nodes:
+        """Return the nodes that a batch touched: a view of the buffers."""
+        touched: Nodes = self.nodes[0, : self.sizes[TOUCHED]]
+        return touched
+
+    def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
+        """Return what a batch left: receivers, senders, old and new weights, touched nodes and newcomers.
+
+        They are copies; after a very large batch, they are the buffers themselves, which small ones then
+        replace.
+        """
+        ends, weights, nodes = self.arcs[: 2 * arcs], self.arc_weights[: 2 * arcs], self.nodes
+        lists = nodes[0, : self.sizes[TOUCHED]], nodes[1, : self.sizes[CAME]]
+        if self._size > _KEPT:
+            self._make(FEW_EVENTS)
+        else:
+            ends, weights = ends.copy(), weights.copy()
+            lists = lists[0].copy(), lists[1].copy()
+        return ends[:arcs], ends[arcs:], weights[:arcs], weights[arcs:], *lists

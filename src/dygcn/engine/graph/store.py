@@ -8,24 +8,21 @@ import numpy as np
 
 from dygcn.engine.events.keys import salted
 from dygcn.engine.graph.adjacency import Adjacency
-from dygcn.engine.graph.batch import NodeArrays
+from dygcn.engine.graph.batch import GraphArrays, NodeArrays
+from dygcn.engine.graph.constants import DEEPEST
 from dygcn.engine.graph.contacts import Contacts
 from dygcn.engine.graph.expiry import Expiry
-from dygcn.engine.graph.fixed import DEEPEST
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.memory import Memory
 from dygcn.engine.graph.on_grid import checked_units
-from dygcn.engine.graph.pair_buffers import PairBuffers
-from dygcn.engine.graph.pair_contacts import pair_contacts
 from dygcn.engine.graph.relations import Relations
-from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
-from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.graph.staging import PairBuffers
+from dygcn.engine.graph.ticks import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.records import (
     Bool,
     EventBatch,
     Float32,
     Float64,
-    GraphDelta,
     IdColumn,
     Int8,
     Int64,
@@ -39,53 +36,27 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.staging import Before
 
 GREATEST_SHIFT = 30
-_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
+_NO_CONTACTS = np.empty(0), np.empty(0, np.float32)
+_NO_GHOSTS = Memory(1.0).arrays
 _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with one value for each node
 
 
 class Follower(Protocol):
-    """What takes in every change of a graph."""
+    """A consumer of every change of a graph."""
 
     def follow(self, graph: Graph) -> None:
-        """Take in what was just written: the buffers still hold the pairs, and who came and went."""
+        """Process what was just written: the buffers still hold the pairs and the nodes."""
 
 
 class Graph:
-    """A weighted graph that changes, directed or not.
+    """A weighted graph that changes, directed (the source aggregates the target) or not.
 
-    Parameters
-    ----------
-    kind
-        Type of the user ids, ``"int64"`` or ``"string"``.
-    directed
-        If so, the source of an edge aggregates its target; if not, each end aggregates the other.
-    grid
-        Weights are whole multiples of this, a power of two.
-    limit
-        Greatest sum of weights (in grid units) at one node, exclusive.
-    half_life
-        Of the weight that a removed edge leaves; None: it leaves nothing.
-    stay
-        A node that loses its last edge stays in the graph, until it is removed itself.
-    count_half_life
-        Of contacts: last contacts and counts of nodes and of pairs are kept; None: they are not.
-    whole
-        Weights that are no multiple of the grid are refused, and not rounded.
-    relations
-        Name -> weight: events name a relation, and a pair weighs what its relations add; None: they do not.
-    expire
-        How long an edge stays after its last contact; None: until it is removed. Contacts must be kept, and
-        removed edges leave nothing.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> graph = Graph("string")
-    >>> delta = graph.apply(read_events([("ann", "bob"), ("bob", "cat")]))
-    >>> sorted(zip(delta.receiver.tolist(), delta.sender.tolist()))
-    [(0, 1), (1, 0), (1, 2), (2, 1)]
-    >>> graph.edge_count, len(graph)
-    (2, 3)
+    Weights are multiples of `grid`, a power of two; `whole` refuses others instead of rounding. `limit` is
+    the greatest sum of weights (in grid units) at one node, exclusive. `half_life` is that of the weight that
+    a removed edge leaves; None: it leaves nothing. With `stay`, a node that loses its last edge stays until
+    it is removed itself. `count_half_life` is that of contacts; None: they are not kept. `relations` maps
+    names to weights: a pair weighs what its relations add. `expire` is how long an edge stays after its last
+    contact; contacts must be kept then, and removed edges leave nothing.
     """
 
     def __init__(
@@ -127,7 +98,7 @@ class Graph:
         self.ticks, self._zeros = NO_TICKS, cast("Allocator | None", None)
         self._node_count = 0
         self.trials: list[Before] = []  # open ones, the outermost first
-        self.buffers = PairBuffers()
+        self.buffers = PairBuffers(directed)
         self.follower: Follower | None = None
         self.plain_shift = self._unused(self.one)
         plain = 1 <= round(1.0 / grid) < limit  # weights of one are on the grid
@@ -136,31 +107,37 @@ class Graph:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays of nodes in the place of others, together with what loops are handed."""
+        """Replace some arrays of nodes, and the holder that hands all of them to loops."""
         now = vars(self) | fresh
-        arrays = *(now[name] for name in _OF_NODES), *self._contact_arrays, now["ticks"]
+        contacts = _NO_CONTACTS if self.contacts is None else (self.contacts.times, self.contacts.counts)
+        arrays = *(now[name] for name in _OF_NODES), *contacts, now["ticks"]
         replace_together(self, **fresh, node_arrays=NodeArrays(*arrays))
 
     @property
-    def _contact_arrays(self) -> tuple[Float64, Float32]:
-        contacts = self.contacts
-        return (_NO_TIMES, _NO_COUNTS) if contacts is None else (contacts.times, contacts.counts)
+    def arrays(self) -> GraphArrays:
+        """What loops work on now: a new holder, since each part of it is replaced when it grows."""
+        parts = self.buffers.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
+        ghosts, half_life = _NO_GHOSTS, 0.0
+        if self.memory is not None:
+            ghosts, half_life = self.memory.arrays, self.memory.half_life
+        options = self.directed, self.stay, self.limit
+        return GraphArrays(*parts, ghosts, *options, half_life, self.count_half_life)
 
     def __len__(self) -> int:
         return self._node_count
 
     @property
     def clock(self) -> float | None:
-        """The greatest time seen, where the graph looks at times; None before the first."""
+        """The greatest time seen, where the graph keeps one; None before the first."""
         watch = self.memory if self.memory is not None else self.contacts
         return None if watch is None or np.isinf(watch.clock) else float(watch.clock)
 
     def nodes(self) -> Nodes:
-        """Return the nodes that have an edge or features of their own, in the order of the user's ids."""
+        """Return the nodes of the graph in the order of the user's ids."""
         return self.ids.sorted(np.flatnonzero(self._active[: self.ids.high]).astype(np.int32))
 
     def some_nodes(self, salt: int, count: int) -> Nodes:
-        """Return so many nodes, or all; which ones depends on the user's ids and the salt alone."""
+        """Return `count` nodes, or all; the choice depends on the user's ids and the salt alone."""
         nodes = np.flatnonzero(self._active[: self.ids.high]).astype(np.int32)
         rank = salted(self.ids.keys[nodes], salt)
         if len(nodes) > count:
@@ -177,12 +154,12 @@ class Graph:
         return nodes
 
     def present(self, nodes: Nodes) -> Bool:
-        """Say which nodes are in the graph now."""
+        """Return which nodes are in the graph now."""
         return self._active[nodes] > 0
 
     @property
     def here(self) -> Int8:
-        """For each number that was ever a node, 1 if it is one of the graph now. Not for changing."""
+        """1 for each node that is in the graph now, 0 for other numbers ever given out. Read-only."""
         return self._active[: self.ids.high]
 
     def find_one(self, name: object, kind: str | None = None) -> int:
@@ -199,29 +176,40 @@ class Graph:
         return a[once], b[once], weight[once]
 
     def pair_contacts(self, a: Nodes, b: Nodes) -> tuple[Int8, Float64, Float64]:
-        """Return what pairs of nodes are now, whichever is named first.
+        """Return link, time since the last contact, and worth of contacts of pairs, in either direction.
 
-        Returns
-        -------
-        tuple
-            1 for an edge (of a directed graph: in either direction), -1 for a ghost, 0 for neither, also
-            where a node is below 0, or both are the same; the time since the pair's last contact, infinity
-            if there is none or it is not known; what its contacts (in both directions) are worth now.
+        The link is 1 for an edge, -1 for a ghost, 0 for neither, also where a node is below 0 or both are the
+        same. The time is infinity where none is known; contacts of both directions count.
         """
-        return pair_contacts(self, a, b)
+        link, since, count = np.zeros(len(a), np.int8), np.full(len(a), np.inf), np.zeros(len(a))
+        rows = np.flatnonzero((a >= 0) & (b >= 0) & (a != b))
+        first, second = self.canonical(a[rows].astype(np.int32), b[rows].astype(np.int32))
+        found = self._contacts_one_way(first, second)
+        if self.directed:
+            back = self._contacts_one_way(second, first)
+            ghosts = np.minimum(found[0], back[0])
+            both = np.where(np.maximum(found[0], back[0]) > 0, np.int8(1), ghosts)
+            found = both, np.minimum(found[1], back[1]), found[2] + back[2]
+        link[rows], since[rows], count[rows] = found
+        return link, since, count
 
-    def apply(self, batch: EventBatch, now: float | None = None) -> GraphDelta:
-        """Apply a batch of events and return its net effect.
+    def _contacts_one_way(self, a: Nodes, b: Nodes) -> tuple[Int8, Float64, Float64]:
+        if self.contacts is None:
+            return np.sign(self.pull.look_up(a, b)).astype(np.int8), np.full(len(a), np.inf), np.zeros(len(a))
+        weight, last, count = self.pull.look_up_contacts(a, b)
+        link = np.sign(weight).astype(np.int8)
+        return link, self.contacts.time_since(last), self.contacts.worth(last, count)
 
-        Raises
-        ------
-        EventError
-            If the batch cannot be applied; then nothing was.
-        """
-        transaction = Transaction(self)
-        with transaction:
-            transaction.stage(batch, now)
-            return transaction.write()
+    def edge_contacts(self) -> tuple[Float64, Float32]:
+        """Return last contacts and counts in the order of `edges`; empty where they are not kept."""
+        if self.contacts is None:
+            return _NO_CONTACTS
+        nodes = np.flatnonzero(self.here).astype(np.int32)
+        last, count = self.pull.contacts(nodes)
+        if self.directed:
+            return last, count
+        a, b, _ = self.pull.arcs(nodes)
+        return last[a < b], count[a < b]
 
     def dates(self, batch: EventBatch, now: float | None) -> Float64:
         """Return when events happened; those without a time happen now, or when the last one did."""
@@ -240,7 +228,7 @@ class Graph:
 
     @property
     def too_heavy(self) -> str:
-        """Why events are refused that would give a node too much."""
+        """The error for events that would give a node too much weight."""
         no_room = self.whole or self.memory is not None
         hubs = "" if no_room else "; where all weights are whole numbers, whole_weights=True gives hubs room"
         return (
@@ -254,21 +242,21 @@ class Graph:
         return found
 
     def carried_at_most(self, nodes: Nodes) -> int:
-        """Return a bound of what each of some nodes carries, in grid units: here, the greatest of them."""
+        """Return an upper bound of what each of some nodes carries, in grid units."""
         return int(self.strength[nodes].max(initial=0))
 
     def note_bits(self, weights: Int64) -> None:
-        """Remember how many low bits no weight has used, nor will a ghost of it: sums need not store them."""
+        """Note the low bits that no weight, nor a ghost of it, has used: sums need not store them."""
         bits = int(np.bitwise_or.reduce(weights))
         if bits:
             self.weight_shift = min(self.weight_shift, self._unused(bits))
 
     def _unused(self, bits: int) -> int:
-        """Return how many low bits a weight leaves unused, and its ghost."""
+        """Return how many low bits a weight and its ghost leave unused."""
         return max((bits & -bits).bit_length() - 1 - (0 if self.memory is None else DEEPEST), 0)
 
     def compact(self) -> None:
-        """Give back the memory that arcs no longer need; no value changes."""
+        """Release the memory that arcs no longer need; no value changes."""
         for arcs in {id(arcs): arcs for arcs in (self.pull, self.push)}.values():
             arcs.compact()
 
@@ -279,7 +267,7 @@ class Graph:
         return nodes
 
     def release(self, nodes: Nodes) -> None:
-        """Forget those of the nodes that are not in the graph, so that their place can be used again."""
+        """Forget those of the nodes that are not in the graph, so that their numbers can be used again."""
         self.ids.release(nodes[self._active[nodes] == 0])
 
     def on_grid(self, batch: EventBatch) -> Int64:
@@ -289,7 +277,7 @@ class Graph:
         return checked_units(self, batch)
 
     def check_form(self, batch: EventBatch, now: float | None) -> None:
-        """Refuse a batch whose ids are of another type, or that lacks relations, or times for a memory."""
+        """Refuse a batch with ids of another type, without relations, or without times for a memory."""
         if self.relations is None and batch.relation is not None:
             raise EventError(
                 "events have relations, and this model has none: it would take all of them for one; leave "
@@ -309,7 +297,7 @@ class Graph:
             )
 
     def clock_after(self, batch: EventBatch, now: float | None) -> float:
-        """Return the time at which a batch leaves the memory's clock, 0 where there is none."""
+        """Return the memory's clock after a batch, 0 without a memory."""
         if self.memory is None:
             return 0.0
         if batch.t is None and now is None and len(batch):
@@ -322,7 +310,7 @@ class Graph:
         return max(seen) + 0.0
 
     def reserve(self) -> None:
-        """Have a place for every node that was given out in all arrays of nodes; no value changes."""
+        """Grow all arrays of nodes to every node that was given out; no value changes."""
         high = self.ids.high
         contacts = self.contacts
         if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-2] is contacts.counts):
@@ -341,25 +329,25 @@ class Graph:
 
     @property
     def shared_arrays(self) -> tuple[Int8, Int64]:
-        """Who is in the graph, and the stamps of nodes, as other processes read them."""
+        """Which nodes are in the graph, and their stamps, as other processes read them."""
         return self._active, self.ticks.arrays[0]
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep ids, arcs, and who is in the graph, where other processes can read them; see `Sums.share`."""
+        """Move ids, arcs and marks of nodes to memory that other processes can read; see `Sums.share`."""
         self.ids.share(zeros)
         self.pull.share(zeros)
         self._zeros = zeros
         self._replace(_active=copied(self._active, zeros), ticks=new_ticks(len(self._active), zeros, now))
 
     def forget_scratch(self) -> None:
-        """Clear what only means something while a batch is written."""
-        self.buffers = PairBuffers()
+        """Clear what only has a meaning while a batch is written."""
+        self.buffers = PairBuffers(self.directed)
         self._seen[:], self._change[:] = 0, 0
         self.pull.forget_needs()
         self.push.forget_needs()
 
     def count_again(self) -> None:
-        """Let the arcs and the marks of own features say who is in the graph, and forget everybody else."""
+        """Recompute from arcs and marks which nodes and edges there are, and forget all other nodes."""
         high = self.ids.high
         here = (self.pull.count[:high] > 0) | (self.push.count[:high] > 0) | (self._own[:high] > 0)
         self._active[:high] = here
@@ -374,9 +362,9 @@ class Graph:
         self.ids.release(given[~here[given]])
 
     def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
-        """Return pairs as they are remembered: undirected ones with the lower node first."""
+        """Return pairs as they are stored: undirected ones with the lower node first."""
         return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
 
     def owns(self, nodes: Nodes) -> Bool:
-        """Say which nodes have features of their own."""
+        """Return which nodes have features of their own."""
         return self._own[nodes] > 0

@@ -1,14 +1,18 @@
-"""Which change wrote the rows of a node last: what other processes need to read rows that are being written.
+"""Which change wrote the rows of a node last: other processes need it to read rows that are being written.
 
-A *tick* is one whole change of a state: an update, or a trial that was taken back. Before the first row of a
-node is written in a change, the node is stamped with the number of that change. A reader takes the number of
-the last whole change, reads the rows, and then looks at the stamp: if it is not above that number, nobody
-wrote to the rows meanwhile (a sequence lock, with one lock a node).
+A *tick* is one change of a state: an update, or a trial that was taken back. Before a change writes the first
+row of a node, it stamps the node with its number. A reader takes the number of the last finished change,
+reads the rows, and then the stamp: if that is not above the number, nothing was written meanwhile (a sequence
+lock, one lock a node).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dygcn.engine.graph.ids import grown
 
 try:
     import cython
@@ -18,27 +22,12 @@ if not cython.compiled:
     from dygcn.engine._native import fence, load_64, prefetch_64, store_64
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph.ids import Allocator
     from dygcn.engine.records import Int64, Nodes
 
 
 class Ticks:
-    """Stamps of nodes, and the number of the change that is being made.
-
-    Parameters
-    ----------
-    stamps
-        For each node, the change that wrote to it last; empty: nobody else reads, and none is kept.
-    now
-        The change that is being made, or the next one, (1,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ticks = Ticks(np.zeros(3, np.int64), np.array([7]))
-    >>> stamp_all(ticks, np.array([1], np.int32))
-    >>> latest(ticks, np.array([0, 1], np.int32)), latest(ticks, np.array([0, 2], np.int32))
-    (7, 0)
-    """
+    """Stamps of nodes (empty where no other process reads), and the number of the current change, (1,)."""
 
     def __init__(self, stamps: Int64, now: Int64) -> None:
         self.arrays = stamps, now
@@ -56,7 +45,7 @@ def stamp(ticks: Ticks, node: int) -> None:
 
 
 def prefetch_stamp(ticks: Ticks, node: int) -> None:
-    """Ask for the stamp of a node before it is needed."""
+    """Prefetch the stamp of a node."""
     if len(ticks.stamps) > 0:
         prefetch_64(ticks.stamps, node)
 
@@ -97,3 +86,29 @@ def publish(words: Int64, at: int, value: int) -> None:
     """Publish a number, after everything that it stands for."""
     fence()
     store_64(words, at, value)
+
+
+# ---- allocating stamps -----------------------------------------------------------------------------------
+
+NO_TICKS = Ticks(np.empty(0, np.int64), np.zeros(1, np.int64))
+"""Of arrays that no other process reads."""
+
+
+def new_ticks(nodes: int, zeros: Allocator, now: Int64) -> Ticks:
+    """Return stamps of this many nodes."""
+    return Ticks(zeros(nodes, np.int64), now)
+
+
+def grown_ticks(ticks: Ticks, nodes: int, zeros: Allocator | None) -> Ticks:
+    """Return stamps of at least so many nodes; where no other process reads, there are none.
+
+    Readers look at the old stamps until the change is published, and arrays that did not grow are written
+    meanwhile: so whoever reads the old stamps shall find every node changed.
+    """
+    if zeros is None:
+        return ticks
+    stamps, now = ticks.arrays
+    fresh = grown(stamps, nodes, zeros)
+    if fresh is not stamps:
+        stamps[:] = now[0]
+    return Ticks(fresh, now)

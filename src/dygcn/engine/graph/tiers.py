@@ -1,10 +1,10 @@
 """Tiers: which nodes have so many arcs that their messages are pulled at reads, and not pushed at updates.
 
-A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with
-``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message
-goes along an arc at updates (it is *pushed*) if the sender is light or of a lower tier than the receiver;
-else the receiver adds it when it is read (it is *pulled*). So an update adds to few rows and a read adds few
-messages, whoever meets: a node of tier c hears of few others of that tier or a higher one.
+A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with ``heavy_from *
+2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message is *pushed* along
+an arc at updates if the sender is light or of a lower tier than the receiver; else the receiver *pulls* it
+when it is read. So an update adds to few rows and a read adds few messages: a node of tier c has few
+neighbours of that tier or a higher one.
 
 Tiers are storage: no value depends on them. A node leaves a tier downwards only at half of the tier's lower
 bound, so that the cost of a change of tier is paid by as many events as there are arcs to move.
@@ -28,13 +28,7 @@ NOBODY_IS_HEAVY = 1 << 40
 
 
 def exact_tiers(count: Int32 | Int64, heavy_from: int) -> Int8:
-    """Return the tiers of nodes with so many arcs.
-
-    Examples
-    --------
-    >>> exact_tiers(np.array([127, 128, 255, 256, 1024]), 128).tolist()
-    [0, 1, 1, 2, 4]
-    """
+    """Return the tiers of nodes with these numbers of arcs."""
     tiers: Int8 = np.frexp(np.asarray(count) // heavy_from)[1].astype(np.int8)
     return tiers
 
@@ -48,18 +42,15 @@ def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]
 
 
 def is_pushed(sender: Int8, receiver: Int8) -> Bool:
-    """Say over which arcs messages are pushed, given the tiers of both ends."""
+    """Return over which arcs messages are pushed, given the tiers of both ends."""
     pushed: Bool = (sender == 0) | (receiver > sender)
     return pushed
 
 
 def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
-    """Return the arcs that will be pushed and are pulled, or the other way, when nodes change their tiers.
+    """Return the arcs whose messages change between pushed and pulled when nodes change their tiers.
 
-    Returns
-    -------
-    tuple
-        Receivers, senders, and weights: above zero for arcs that will be pushed.
+    As (receiver, sender, weight); the weight is above zero for arcs that will be pushed.
     """
     listener, sender, weight = _incident(graph, nodes, tiers)
     old_sender, old_receiver = graph.tiers[sender], graph.tiers[listener]
@@ -71,7 +62,7 @@ def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Node
 
 
 def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
-    """Give nodes their tiers, and bring arcs to the part of their block where they belong then."""
+    """Set the tiers of nodes, and move arcs to the part of their block where they belong then."""
     before = graph.tiers[nodes]
     graph.tiers[nodes] = tiers
     stamp_all(graph.ticks, nodes)
@@ -85,7 +76,7 @@ def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
 
 
 def divide_all(graph: Graph, heavy_from: int) -> Nodes:
-    """Give every node the tier of its arcs, and put all blocks in order; return who is heavy."""
+    """Set the tier of every node from its arcs, and partition all blocks; return the heavy nodes."""
     everyone = np.arange(graph.ids.high, dtype=np.int32)
     tiers = exact_tiers(_arcs_of(graph, everyone), heavy_from)
     graph.divided += 1

@@ -1,12 +1,12 @@
 """One change of a graph, from the first check to the last write: an exception leaves all of it, or nothing.
 
-`stage` checks a batch and reserves capacity: nothing that anyone can see. Then the batch is written, and
-`release` forgets who left. An exception before the first write is answered by `undo`; one that comes later
-leaves the mark `torn`, and `complete` finishes the graph.
+`stage` checks a batch and reserves capacity: nothing visible. Then the batch is written, and `release`
+forgets the nodes that left. An exception before the first write is answered by `undo`; a later one leaves the
+mark `torn`, and `complete` finishes the graph.
 
-A *trial* is a change that is taken back: `open_trial`, then `stage`, `note_before` and the writes; later what
-was there before is staged or written again, and `close_trial` ends it. Trials can be nested. While one is
-open, `complete` brings back the graph from before the first.
+A *trial* is a change that is taken back: `open_trial`, then `stage`, `note_before` and the writes; later the
+state before is staged or written again, and `close_trial` ends it. Trials can be nested. While one is open,
+`complete` brings back the graph from before the first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 
 from dygcn.engine.events import moment
 from dygcn.engine.graph import writing
-from dygcn.engine.graph.delta import find_pairs
-from dygcn.engine.graph.outcomes import AGE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
+from dygcn.engine.graph.constants import AGE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.engine.graph.staging import Before, NodeEvents, StagedPairs
 from dygcn.engine.records import GraphDelta, Parts, Written
 from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
@@ -41,38 +40,7 @@ _IN_A_TRIAL = (
 
 
 class Transaction:
-    """A change of a graph, one after the other in the same object. As a context it marks what is torn.
-
-    Attributes
-    ----------
-    torn
-        From the beginning of a change to its end, and after an exception that came between two writes.
-    begun, written
-        Whether the first write may have happened; whether the last one has.
-    events, edge
-        What is staged: checked events, or one edge as (source, target, +1 or -1).
-    pairs, features
-        What `complete` may have to write again: pairs that are not written in one call, rows of features.
-    expired
-        How many edges left by the clock, in all batches of the change.
-    trials
-        What the graph was before each of the open trials, the outermost first.
-    after
-        Called whenever the state is whole again and no trial is open, or stands for a later sequence.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.graph import Graph
-    >>> graph = Graph("int64")
-    >>> transaction = Transaction(graph)
-    >>> with transaction:
-    ...     transaction.stage(read_events([(1, 2), (2, 3)]))
-    ...     delta = transaction.write()
-    ...     left = transaction.release(delta.left)
-    >>> len(delta.arrived), len(left), transaction.torn
-    (3, 0, False)
-    """
+    """A change of a graph, one after the other in the same object. As a context it marks a torn state."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -100,7 +68,7 @@ class Transaction:
         self.end()
 
     def end(self) -> None:
-        """Note that the state is whole again."""
+        """Mark the state as consistent again."""
         self.begun = self.torn = False
         if self.after is not None and not self.trials:
             self.after()
@@ -108,15 +76,10 @@ class Transaction:
     # ---- before the first write ------------------------------------------------------------------------
 
     def stage(self, batch: EventBatch, now: float | None = None, seen: Float64 | None = None) -> None:
-        """Check a batch, find its nodes and reserve capacity.
+        """Check a batch, find its nodes and reserve capacity; raise an `EventError` if the batch is bad.
 
         The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
         ghost weighs a part of it. `seen` is the clock at each event, where it is not that of these alone.
-
-        Raises
-        ------
-        EventError
-            If the batch is bad.
         """
         graph, contacts, count = self.graph, self.graph.contacts, len(batch.op)
         if now is not None:
@@ -139,12 +102,12 @@ class Transaction:
             codes = graph.expiry.play(graph, events, codes, seen)
             self.expired += events.lapsed
         if relations is not None and codes is not None and len(events.op):
-            relations.play(graph, events, codes)
+            relations.play(graph.pull, graph.buffers, events, codes)
         if not plain or graph.weight_shift > graph.plain_shift:
             graph.note_bits(events.weight)
 
     def undo(self) -> None:
-        """Forget what is staged, and the nodes that it brought."""
+        """Discard what is staged, and the nodes that it brought."""
         events, graph = self.events, self.graph
         if events is not None:
             named = np.unique(np.concatenate((events.src, events.dst)))
@@ -161,11 +124,8 @@ class Transaction:
     def write(self) -> GraphDelta:
         """Write staged events to the graph alone and return their net effect.
 
-        Raises
-        ------
-        CapacityError
-            If a node would carry too much weight; then nothing was written. Any other exception may leave a
-            torn graph; `complete` mends it.
+        After a `CapacityError` (a node would carry too much weight) nothing was written. Any other exception
+        may leave a torn graph; `complete` mends it.
         """
         graph, events = self.graph, self.events
         assert events is not None
@@ -174,12 +134,7 @@ class Transaction:
             return self._write_remembering(events, graph.memory)
         graph.buffers.reserve(len(events.op))
         while True:
-            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
-            how = graph.directed, graph.stay, graph.limit, graph.count_half_life
-            status = writing.write_events(
-                *where, *how, events.src, events.dst, events.op, events.weight, events.t
-            )
-            written = self.collect(status)
+            written = self.collect(writing.write_events(graph.arrays, events.arrays))
             if written is not None:
                 return self.delta(written)
 
@@ -188,33 +143,23 @@ class Transaction:
 
         Nothing is written; 0 is no pair, and a ghost has the weight that is left of it.
         """
-        graph, events, buffers = self.graph, self.events, self.graph.buffers
+        graph, events, buffers, before = self.graph, self.events, self.graph.buffers, 0.0
         assert events is not None
-        if graph.memory is not None and events.clock > graph.memory.clock:
-            events = _with_ageing(events, *graph.memory.look_due(events.clock))
+        if graph.memory is not None:
+            before = graph.memory.clock
+            if events.clock > before:
+                events = _with_ageing(events, *graph.memory.look_due(events.clock))
         buffers.reserve(len(events.op))
-        src, dst, op, weight, t = events.src, events.dst, events.op, events.weight, events.t
-        directed, contacts, memory = graph.directed, graph.count_half_life, graph.memory
-        where = buffers.arrays, graph.pull.arrays
-        if memory is None:
-            writing.play_events(*where, directed, contacts, src, dst, op, weight, t)
-        else:
-            known, lives = (graph.node_arrays, memory.arrays), (memory.clock, events.clock, memory.half_life)
-            writing.play_remembered(
-                *where, *known, src, dst, op, weight, t, directed, graph.limit, *lives, contacts
-            )
+        writing.play_events(graph.arrays, events.arrays, before, events.clock)
         found = int(buffers.sizes[FOUND])
         old, new = np.abs(buffers.old[:found]), np.abs(buffers.new[:found])
         changed = np.flatnonzero(old != new)
         return buffers.a[changed], buffers.b[changed], old[changed], new[changed]
 
     def collect(self, status: int) -> Written | None:
-        """Count what a loop left in the buffers; None: it had too little capacity, and has more now.
+        """Read what a loop left in the buffers; None: it had too little capacity, and has more now.
 
-        Raises
-        ------
-        CapacityError
-            If nothing was written because a node would carry too much weight.
+        Raises a `CapacityError` if nothing was written because a node would carry too much weight.
         """
         graph, buffers = self.graph, self.graph.buffers
         if status == SMALL_POOL:
@@ -243,7 +188,7 @@ class Transaction:
         return Written(left, unchanged, missing, loops)
 
     def delta(self, written: Written) -> GraphDelta:
-        """Add the arcs to what was written."""
+        """Add the changed arcs to what was written."""
         buffers = self.graph.buffers
         arcs = int(buffers.sizes[MOVED]) * (1 if self.graph.directed else 2)
         counts = written.left, written.unchanged, written.missing, written.loops
@@ -251,18 +196,13 @@ class Transaction:
         return GraphDelta(*counts, receiver, sender, old, new, touched, arrived)
 
     def _write_remembering(self, events: NodeEvents, memory: Memory) -> GraphDelta:
-        """Play events in a graph that remembers removed edges, and write the pairs that come of it."""
+        """Play events in a graph that remembers removed edges, and write the resulting pairs."""
         graph, buffers, contacts = self.graph, self.graph.buffers, self.graph.contacts
         if events.clock > memory.clock:
             events = _with_ageing(events, *memory.take_due(events.clock))
         count = len(events.op)
         buffers.reserve(count)
-        where = buffers.arrays, graph.pull.arrays, graph.node_arrays, memory.arrays
-        src, dst, directed, limit = events.src, events.dst, graph.directed, graph.limit
-        lives = memory.clock, events.clock, memory.half_life, graph.count_half_life
-        status = writing.play_remembered(
-            *where, src, dst, events.op, events.weight, events.t, directed, limit, *lives
-        )
+        status = writing.play_events(graph.arrays, events.arrays, memory.clock, events.clock)
         *counts, found = buffers.sizes[UNCHANGED:].tolist()
         a, b, kept = buffers.a[:found], buffers.b[:found], 0 if contacts is None else found
         if status == OVERWEIGHT:
@@ -270,14 +210,14 @@ class Transaction:
             self.collect(status)
         touched = None
         if contacts is not None:
-            touched = contacts.after(src, dst, events.t, buffers.mark[:count])
+            touched = contacts.after(events.src, events.dst, events.t, buffers.mark[:count])
         pairs = StagedPairs(
             a,
             b,
             new=buffers.new[:found],
             last=buffers.last[:kept],
             count=buffers.count[:kept],
-            named=src,
+            named=events.src,
             pair_of=buffers.pair_of[:count],
             ghosts=buffers.ghosts[:found],
             ghost_t=buffers.ghost_t[:found],
@@ -288,7 +228,7 @@ class Transaction:
         return self.write_pairs(pairs, buffers.old[:found], counts)
 
     def write_pairs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int] = (0, 0, 0)) -> GraphDelta:
-        """Write what pairs become: marks, arcs, ghosts, clocks; after an exception `complete` does it again.
+        """Write staged pairs: marks, arcs, ghosts, clocks; after an exception `complete` does it again.
 
         `old` is what is stored of them so far; `counts` are events without effect (see `Written`).
         """
@@ -308,14 +248,10 @@ class Transaction:
         return delta
 
     def _write_arcs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int]) -> GraphDelta:
-        """Write the arcs of pairs, see who came and went, and count."""
         graph = self.graph
         graph.buffers.load(pairs, old, counts)
         while True:
-            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
-            kept = len(pairs.last) > 0
-            status = writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, kept)
-            written = self.collect(status)
+            written = self.collect(writing.write_pairs(graph.arrays, pairs.named, len(pairs.last) > 0))
             if written is not None:
                 return self.delta(written)
 
@@ -324,7 +260,7 @@ class Transaction:
         return self._take_away(*self.pairs_of(nodes), nodes, own=0)
 
     def drop_pairs(self, a: Nodes, b: Nodes) -> GraphDelta:
-        """Take pairs of nodes out of the graph, with their ghosts."""
+        """Remove pairs of nodes, with their ghosts."""
         return self._take_away(a, b, _NOBODY, own=0)
 
     def pairs_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
@@ -336,20 +272,19 @@ class Transaction:
         return self._distinct(owner, other)
 
     def _distinct(self, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
-        """Return each pair once that events speak of."""
+        """Return each pair once that events name."""
         if len(src) == 1 and 0 <= src[0] != dst[0] >= 0:  # a single edge needs no loop
             return (src, dst) if self.graph.directed or src[0] < dst[0] else (dst, src)
         buffers = self.graph.buffers
-        buffers.reserve(len(src))
-        found = find_pairs(buffers.arrays, src, dst, self.graph.directed)
+        found = buffers.number(src, dst)
         return buffers.a[:found].copy(), buffers.b[:found].copy()
 
     def set_own(self, nodes: Nodes) -> Nodes:
-        """Say that nodes have features of their own; return those that came into the graph by it."""
+        """Mark nodes as having features of their own; return those that came into the graph by it."""
         return self._take_away(nodes[:0], nodes[:0], nodes, own=1).arrived
 
     def _take_away(self, a: Nodes, b: Nodes, nodes: Nodes, own: int) -> GraphDelta:
-        """Take away pairs and their ghosts, mark nodes, and see which of these came and went by it."""
+        """Remove pairs and their ghosts, mark nodes, and count which of these came and went by it."""
         zeros, loops = np.zeros(len(a), np.int64), np.full(len(nodes), LOOP, np.int32)
         none, no_times = (_NO_TIMES, _NO_COUNTS), np.zeros(len(a))
         pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, no_times, -np.inf, own=own)
@@ -379,7 +314,7 @@ class Transaction:
         return self._distinct(src, dst)
 
     def note_before(self, a: Nodes, b: Nodes, nodes: Nodes = _NOBODY) -> None:
-        """Note what pairs and nodes are, before a trial writes them."""
+        """Note the state of pairs and nodes before a trial writes them."""
         graph, memory, contacts = self.graph, self.graph.memory, self.graph.contacts
         if contacts is None:
             weight, last, count, touched = graph.pull.look_up(a, b), _NO_TIMES, _NO_COUNTS, None
@@ -395,7 +330,7 @@ class Transaction:
         self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched, parts=parts)
 
     def stage_before(self) -> bool:
-        """Stage what the graph was before the innermost trial, as events; False: it must be written as pairs.
+        """Stage the state before the innermost trial as events; False: it must be written as pairs.
 
         Events are written in one call. They bring back arcs, and nothing else: `write_contacts` follows.
         """
@@ -411,27 +346,26 @@ class Transaction:
         return True
 
     def write_before(self) -> GraphDelta:
-        """Write to the graph what it was before the innermost trial; return the net effect."""
+        """Write the state before the innermost trial; return the net effect."""
         pairs = self.trials[-1].pairs
         assert pairs is not None
         return self.write_pairs(pairs, self.graph.pull.look_up(pairs.a, pairs.b))
 
     def write_contacts(self) -> None:
-        """Write what contacts were before the innermost trial, where all arcs are what they were."""
+        """Write the contacts before the innermost trial, where all arcs are what they were."""
         graph, pairs = self.graph, self.trials[-1].pairs
         assert pairs is not None
         if graph.contacts is not None and pairs.touched is not None:
             graph.contacts.put(*pairs.touched)
             graph.buffers.load(pairs, pairs.new, (0, 0, 0))
-            where = graph.buffers.arrays, graph.pull.arrays, graph.push.arrays, graph.node_arrays
-            writing.write_pairs(*where, pairs.named, graph.directed, graph.stay, True)
+            writing.write_pairs(graph.arrays, pairs.named, True)
             if graph.expiry is not None:
                 graph.expiry.note(graph.buffers)
             if graph.follower is not None:
                 graph.follower.follow(graph)
 
     def close_trial(self) -> None:
-        """Forget a trial, and the nodes that it brought."""
+        """End a trial, and forget the nodes that it brought."""
         before = self.trials.pop()
         self.pairs = self.features = self.events = self.edge = None
         # Last: `complete` must not write pairs of nodes that are forgotten.
@@ -447,7 +381,7 @@ class Transaction:
     # ---- after the last write, or an exception ---------------------------------------------------------
 
     def release(self, left: Nodes) -> IdColumn:
-        """Forget all that is staged and the nodes that left; return the ids that these had."""
+        """Discard all that is staged and the nodes that left; return the ids that these had."""
         names = self.nobody
         if len(left):
             names = self.graph.ids.names(left)
@@ -456,10 +390,10 @@ class Transaction:
         return names
 
     def complete(self) -> bool:
-        """Finish what an exception interrupted; say whether staged pairs were written for it.
+        """Finish what an exception interrupted; return whether staged pairs were written for it.
 
-        Afterwards the graph is whole and holds all of the interrupted change, or nothing of it; nothing of
-        trials. If `complete` is interrupted itself, it may be called again.
+        Afterwards the graph holds all of the interrupted change, or nothing of it; nothing of trials. If
+        `complete` is interrupted itself, it may be called again.
         """
         graph, pairs = self.graph, None if self.trials else self.pairs
         if self.trials:
@@ -476,7 +410,7 @@ class Transaction:
             if before.pairs is not None:
                 self.write_pairs(before.pairs, graph.pull.look_up(before.pairs.a, before.pairs.b))
         if graph.relations is not None and self.events is not None:
-            graph.relations.finish(graph, self.events)
+            graph.relations.finish(graph.pull, self.events)
         self.trials.clear()
         graph.ids.end_holds()
         graph.count_again()
@@ -484,7 +418,7 @@ class Transaction:
 
 
 def _with_ageing(events: NodeEvents, a: Nodes, b: Nodes) -> NodeEvents:
-    """Add silent events: pairs whose ghosts may weigh less now."""
+    """Append silent events for pairs whose ghosts may weigh less now."""
     none = np.zeros(len(a))
     return NodeEvents(
         np.concatenate((events.src, a)),
@@ -495,3 +429,11 @@ def _with_ageing(events: NodeEvents, a: Nodes, b: Nodes) -> NodeEvents:
         events.clock,
         events.contact_clock,
     )
+
+
+def apply_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> GraphDelta:
+    """Apply a batch to a graph alone and return its net effect; after an `EventError` nothing was applied."""
+    transaction = Transaction(graph)
+    with transaction:
+        transaction.stage(batch, now)
+        return transaction.write()

@@ -2,13 +2,12 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine.graph.arcs cimport (
-    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, set_contacts, slot_of, write
+    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, slot_of, write
 )
-from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
-from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play
-from dygcn.engine.graph.ghosts cimport GhostArrays, recall
+from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays, NodeArrays
+from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play, touch_nodes
+from dygcn.engine.graph.ghosts cimport recall
 from dygcn.engine.graph.ticks cimport stamp
-from dygcn.engine.graph.touching cimport touch_nodes
 
 cdef double NEVER
 cdef int64_t DONE
@@ -22,52 +21,27 @@ cdef int64_t SMALL_POOL
 cdef int64_t TOUCHED
 cdef int64_t UNCHANGED
 
-cdef int64_t apply_events(
-    BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
-    bint directed, bint stay, int64_t limit, double half_life,
-    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t,
-) noexcept nogil
-cdef void _play_plain(
-    BatchArrays batch, ArcArrays pull, bint directed, double half_life,
-    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t,
-) noexcept nogil
-cpdef object play_events(
-    BatchArrays batch, ArcArrays pull, bint directed, double half_life,
-    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t,
-)
-cpdef int64_t write_events(
-    BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
-    bint directed, bint stay, int64_t limit, double half_life,
-    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t,
-)
-@cython.locals(heavy=bint)
-cpdef int64_t play_remembered(
-    BatchArrays batch, ArcArrays pull, NodeArrays nodes, GhostArrays ghosts,
-    const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight,
-    const double[::1] t, bint directed, int64_t limit,
-    double before, double clock, double half_life, double count_half_life,
-)
-cdef bint _is_overweight(BatchArrays batch, NodeArrays nodes, bint directed, int64_t limit) noexcept nogil
+@cython.locals(counted=double)
+cdef int64_t apply_events(GraphArrays graph, EventArrays events) noexcept nogil
+@cython.locals(found=int64_t, heavy=bint)
+cdef int64_t _play(GraphArrays graph, EventArrays events, double before, double clock) noexcept nogil
+cpdef int64_t play_events(GraphArrays graph, EventArrays events, double before=*, double clock=*)
+cpdef int64_t write_events(GraphArrays graph, EventArrays events)
 
-cpdef int64_t write_pairs(
-    BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes, const int32_t[::1] named,
-    bint directed, bint stay, bint contacts,
-)
+cpdef int64_t write_pairs(GraphArrays graph, const int32_t[::1] named, bint contacts)
+@cython.locals(found=int64_t)
 cdef int64_t commit(
-    BatchArrays batch, ArcArrays pull, ArcArrays push, NodeArrays nodes,
-    const int32_t[::1] named, const int32_t[::1] other, const double[::1] t,
-    bint directed, bint stay, bint contacts, double half_life,
+    GraphArrays graph, const int32_t[::1] named, const int32_t[::1] other, const double[::1] t,
+    bint contacts, double half_life,
 ) noexcept nogil
 @cython.locals(slot=int64_t)
 cdef void _note_times(BatchArrays batch, int64_t found, ArcArrays pull) noexcept nogil
-@cython.locals(n=int64_t, edges=int64_t)
-cdef bint _write_changed(
-    BatchArrays batch, int64_t found, bint directed, ArcArrays pull, ArcArrays push, NodeArrays nodes
+@cython.locals(at=int64_t)
+cdef void _set_contacts(
+    ArcArrays pull, BatchArrays batch, int64_t found, const int32_t[::1] nodes, const int32_t[::1] other
 ) noexcept nogil
+@cython.locals(n=int64_t, edges=int64_t)
+cdef bint _write_changed(GraphArrays graph, BatchArrays batch, int64_t found) noexcept nogil
 cdef bint _capacity_for_arcs(
     BatchArrays batch, int64_t n, bint directed, ArcArrays pull, ArcArrays push
 ) noexcept nogil

@@ -1,23 +1,21 @@
 """Writing the net effect of a batch to the graph, all of it in one call. Loops only.
 
-Nothing is written before it is known to fit: a call that finds too little capacity
-says so and can be made again. Nothing is allocated, so a call writes everything or, if memory runs out while
-capacity is reserved, nothing.
+Nothing is written before it is known to fit: a call that finds too little capacity returns that, and can be
+made again. Nothing is allocated, so a call writes everything or nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dygcn.engine.graph.fixed import FAR
-from dygcn.engine.graph.outcomes import (
+from dygcn.engine.graph.constants import (
     DONE,
     EDGES,
+    FAR,
     FOUND,
     LOOP,
     MOVED,
+    NEVER,
     OVERWEIGHT,
     SMALL_POOL,
     TOUCHED,
@@ -39,215 +37,91 @@ if not cython.compiled:
         give_back_empty,
         look_up,
         reserve,
-        set_contacts,
         slot_of,
         write,
     )
-    from dygcn.engine.graph.batch import BatchArrays, NodeArrays
-    from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play
-    from dygcn.engine.graph.ghosts import GhostArrays, recall
+    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays, NodeArrays
+    from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play, touch_nodes
+    from dygcn.engine.graph.ghosts import recall
     from dygcn.engine.graph.ticks import stamp
-    from dygcn.engine.graph.touching import touch_nodes
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int8, Int64, Nodes
-
-
-NEVER = -np.inf
+    from dygcn.engine.records import Float64, Nodes
 
 # ---- events ------------------------------------------------------------------------------------------------
 
 
-def apply_events(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    push: ArcArrays,
-    nodes: NodeArrays,
-    directed: bool,
-    stay: bool,
-    limit: int,
-    half_life: float,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-) -> int:
+def apply_events(graph: GraphArrays, events: EventArrays) -> int:
     """Play events and write their net effect, in a graph that remembers nothing; see `commit`.
 
-    Or return `OVERWEIGHT`, having written nothing. The half-life is that of contacts, 0 where these are not
-    kept.
+    Or return `OVERWEIGHT`, having written nothing.
     """
-    _play_plain(batch, pull, directed, half_life, src, dst, op, weight, t)
-    if _is_overweight(batch, nodes, directed, limit):
+    if _play(graph, events, 0.0, 0.0) == OVERWEIGHT:
         return OVERWEIGHT
-    return commit(batch, pull, push, nodes, src, dst, t, directed, stay, half_life > 0, half_life)
+    counted = graph.count_half_life
+    return commit(graph, events.src, events.dst, events.t, counted > 0, counted)
 
 
-def _play_plain(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    directed: bool,
-    half_life: float,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-) -> None:
-    found = number_pairs(batch, src, dst, directed)
-    look_up(pull, found, batch.a, batch.b, batch.old, half_life > 0, batch.last, batch.count)
-    play(batch, op, weight, t, 0.0, 0.0, 0.0, half_life)
-
-
-def play_events(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    directed: bool,
-    half_life: float,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-) -> None:
-    """Play events in a graph that remembers nothing; nothing is written to it."""
-    with cython.nogil:
-        _play_plain(batch, pull, directed, half_life, src, dst, op, weight, t)
-
-
-def write_events(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    push: ArcArrays,
-    nodes: NodeArrays,
-    directed: bool,
-    stay: bool,
-    limit: int,
-    half_life: float,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-) -> int:
-    """Apply events, for plain Python."""
-    with cython.nogil:
-        status = apply_events(
-            batch, pull, push, nodes, directed, stay, limit, half_life, src, dst, op, weight, t
-        )
-    return status
-
-
-def play_remembered(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    nodes: NodeArrays,
-    ghosts: GhostArrays,
-    src: Nodes,
-    dst: Nodes,
-    op: Int8,
-    weight: Int64,
-    t: Float64,
-    directed: bool,
-    limit: int,
-    before: float,
-    clock: float,
-    half_life: float,
-    count_half_life: float,
-) -> int:
-    """Play events in a graph that remembers removed edges (see `delta.play`); nothing is written to it.
-
-    Returns
-    -------
-    int
-        `DONE` or `OVERWEIGHT`.
-    """
-    with cython.nogil:
-        found = number_pairs(batch, src, dst, directed)
-        look_up(pull, found, batch.a, batch.b, batch.old, count_half_life > 0, batch.last, batch.count)
-        recall(ghosts, found, batch.a, batch.b, batch.ghosts, batch.ghost_t)
-        play(batch, op, weight, t, before, clock, half_life, count_half_life)
-        heavy = _is_overweight(batch, nodes, directed, limit)
+def _play(graph: GraphArrays, events: EventArrays, before: float, clock: float) -> int:
+    found = number_pairs(graph.batch, events.src, events.dst, graph.directed)
+    look_up(
+        graph.pull, found, graph.batch.a, graph.batch.b, graph.batch.old,
+        graph.count_half_life > 0, graph.batch.last, graph.batch.count,
+    )  # fmt: skip
+    if graph.half_life > 0:
+        recall(graph.ghosts, found, graph.batch.a, graph.batch.b, graph.batch.ghosts, graph.batch.ghost_t)
+    play(graph.batch, events, before, clock, graph.half_life, graph.count_half_life)
+    heavy = overweight(graph.batch, graph.directed, graph.nodes.strength, graph.nodes.change, graph.limit)
     return OVERWEIGHT if heavy else DONE
 
 
-def _is_overweight(batch: BatchArrays, nodes: NodeArrays, directed: bool, limit: int) -> bool:
-    return overweight(
-        batch.sizes[FOUND],
-        batch.a,
-        batch.b,
-        batch.old,
-        batch.new,
-        directed,
-        nodes.strength,
-        nodes.change,
-        limit,
-    )
+def play_events(graph: GraphArrays, events: EventArrays, before: float = 0.0, clock: float = 0.0) -> int:
+    """Play events (clocks: see `delta.play`), and write nothing; return `DONE` or `OVERWEIGHT`."""
+    with cython.nogil:
+        status = _play(graph, events, before, clock)
+    return status
+
+
+def write_events(graph: GraphArrays, events: EventArrays) -> int:
+    """Apply events, for plain Python."""
+    with cython.nogil:
+        status = apply_events(graph, events)
+    return status
 
 
 # ---- pairs -------------------------------------------------------------------------------------------------
 
 
-def write_pairs(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    push: ArcArrays,
-    nodes: NodeArrays,
-    named: Nodes,
-    directed: bool,
-    stay: bool,
-    contacts: bool,
-) -> int:
+def write_pairs(graph: GraphArrays, named: Nodes, contacts: bool) -> int:
     """Write the pairs that a batch holds, for plain Python; see `commit`."""
     with cython.nogil:
-        status = commit(batch, pull, push, nodes, named, named, batch.last, directed, stay, contacts, 0.0)
+        status = commit(graph, named, named, graph.batch.last, contacts, 0.0)
     return status
 
 
 def commit(
-    batch: BatchArrays,
-    pull: ArcArrays,
-    push: ArcArrays,
-    nodes: NodeArrays,
-    named: Nodes,
-    other: Nodes,
-    t: Float64,
-    directed: bool,
-    stay: bool,
-    contacts: bool,
-    half_life: float,
+    graph: GraphArrays, named: Nodes, other: Nodes, t: Float64, contacts: bool, half_life: float
 ) -> int:
-    """Write what pairs of nodes are now; the batch lists the arcs that moved and the nodes that it concerns.
+    """Write pairs of nodes, list changed arcs and touched nodes; return `DONE` or `SMALL_POOL`.
 
-    Parameters
-    ----------
-    named, other, t
-        The events, or nodes that may come or go; `batch.pair_of` says which of them are of no pair.
-    contacts
-        The contacts of the pairs are written, too.
-    half_life
-        Of contacts; 0: those of the events are not for the nodes.
-
-    Returns
-    -------
-    int
-        `DONE` or `SMALL_POOL`.
+    `named`, `other` and `t` are the events, or nodes that may come or go; `batch.pair_of` marks those of no
+    pair. With `contacts`, the contacts of the pairs are written, too; with a `half_life`, those of the events
+    count for the nodes.
     """
-    found = batch.sizes[FOUND]
+    found = graph.batch.sizes[FOUND]
     for kind in range(UNCHANGED):
-        batch.sizes[kind] = 0
-    _note_times(batch, found, pull)
-    if not _write_changed(batch, found, directed, pull, push, nodes):
+        graph.batch.sizes[kind] = 0
+    _note_times(graph.batch, found, graph.pull)
+    if not _write_changed(graph, graph.batch, found):
         return SMALL_POOL
     if contacts:
-        set_contacts(pull, found, batch.a, batch.b, batch.new, batch.last, batch.count)
-        if not directed:
-            set_contacts(pull, found, batch.b, batch.a, batch.new, batch.last, batch.count)
+        _set_contacts(graph.pull, graph.batch, found, graph.batch.a, graph.batch.b)
+        if not graph.directed:
+            _set_contacts(graph.pull, graph.batch, found, graph.batch.b, graph.batch.a)
     if half_life > 0:
-        touch_nodes(batch, found, pull, push, nodes, named, other, t, directed, stay, half_life)
-    _list_arcs(batch, found, directed, nodes)
-    census(batch, _list_nodes(batch, found, named, nodes), pull, push, nodes, stay)
+        touch_nodes(graph, found, named, other, t)
+    _list_arcs(graph.batch, found, graph.directed, graph.nodes)
+    census(graph, _list_nodes(graph.batch, found, named, graph.nodes))
     return DONE
 
 
@@ -259,10 +133,17 @@ def _note_times(batch: BatchArrays, found: int, pull: ArcArrays) -> None:
             batch.before[p] = pull.times[pull.start[batch.a[p]] + slot] if slot >= 0 else NEVER
 
 
-def _write_changed(
-    batch: BatchArrays, found: int, directed: bool, pull: ArcArrays, push: ArcArrays, nodes: NodeArrays
-) -> bool:
-    """Write the pairs whose stored weight is another one now, if there is capacity."""
+def _set_contacts(pull: ArcArrays, batch: BatchArrays, found: int, nodes: Nodes, other: Nodes) -> None:
+    """Write the contacts of the pairs that exist, for one direction."""
+    for p in range(found):
+        if batch.new[p] != 0:
+            at = pull.start[nodes[p]] + slot_of(pull, nodes[p], other[p])
+            pull.times[at] = batch.last[p]
+            pull.counts[at] = batch.count[p]
+
+
+def _write_changed(graph: GraphArrays, batch: BatchArrays, found: int) -> bool:
+    """Write the pairs whose stored weight differs from before, if there is capacity."""
     n, edges = 0, 0
     for p in range(found):
         if batch.old[p] != batch.new[p]:
@@ -271,24 +152,24 @@ def _write_changed(
             batch.weight[n] = batch.new[p]
             edges += (1 if batch.new[p] > 0 else 0) - (1 if batch.old[p] > 0 else 0)
             n += 1
-    if not _capacity_for_arcs(batch, n, directed, pull, push):
+    if not _capacity_for_arcs(batch, n, graph.directed, graph.pull, graph.push):
         return False
     for i in range(n):  # whose arcs in `pull` are written
-        stamp(nodes.ticks, batch.end_a[i])
-        if not directed:
-            stamp(nodes.ticks, batch.end_b[i])
-    reserve(pull, n, batch.end_a)
-    reserve(push, n, batch.end_b)
-    write(pull, n, batch.end_a, batch.end_b, batch.weight)
-    write(push, n, batch.end_b, batch.end_a, batch.weight)
-    give_back_empty(pull, n, batch.end_a)
-    give_back_empty(push, n, batch.end_b)
+        stamp(graph.nodes.ticks, batch.end_a[i])
+        if not graph.directed:
+            stamp(graph.nodes.ticks, batch.end_b[i])
+    reserve(graph.pull, n, batch.end_a)
+    reserve(graph.push, n, batch.end_b)
+    write(graph.pull, n, batch.end_a, batch.end_b, batch.weight)
+    write(graph.push, n, batch.end_b, batch.end_a, batch.weight)
+    give_back_empty(graph.pull, n, batch.end_a)
+    give_back_empty(graph.push, n, batch.end_b)
     batch.sizes[EDGES] = edges
     return True
 
 
 def _capacity_for_arcs(batch: BatchArrays, n: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
-    """Say whether the arcs fit; if not, `needed` says how much pool and table each direction takes."""
+    """Return whether the arcs fit; if not, `needed` is how much pool and table each direction takes."""
     for i in range(4):
         batch.needed[i] = 0
     count_new(pull, n, batch.end_a, batch.weight)
@@ -304,7 +185,7 @@ def _capacity_for_arcs(batch: BatchArrays, n: int, directed: bool, pull: ArcArra
 
 
 def _list_arcs(batch: BatchArrays, found: int, directed: bool, nodes: NodeArrays) -> None:
-    """List the arcs that weigh another thing now, one direction first, and add to what nodes carry."""
+    """List the arcs whose weight changed, one direction first, and add to the strength of nodes."""
     moved = 0
     for p in range(found):
         moved += magnitude(batch.old[p]) != magnitude(batch.new[p])

@@ -1,7 +1,7 @@
-"""The columns that a history knows of one who asks (u) and a candidate (v).
+"""The columns that a history has of an asking node (u) and a candidate (v).
 
-Ages and counts are inside a logarithm. In a conditional logit, traits of candidates weigh otherwise in pairs
-that are known than in others, and traits of u move known pairs against others: `expanded` says which.
+Ages and counts are inside a logarithm. In a conditional logit, traits of candidates weigh otherwise in known
+pairs than in others, and traits of u move known pairs against others: `expanded` separates them.
 """
 
 from __future__ import annotations
@@ -50,13 +50,7 @@ NAMES = (
 
 
 def expanded(raw: Float64) -> Float64:
-    """Return the columns that a logit weighs.
-
-    Examples
-    --------
-    >>> expanded(np.zeros((3, len(RAW)))).shape == (3, len(NAMES))
-    True
-    """
+    """Return the columns that a logit weighs."""
     known = raw[..., KNOWN : KNOWN + 1]
     counts = np.expm1(raw[..., _COUNTS])
     traits = raw[..., _CANDIDATE], *(np.log(counts + floor) for floor in _FLOORS)

@@ -2,7 +2,7 @@ cimport cython
 from libc.math cimport exp2, log1p
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine.graph.pairs cimport PairTable, pair_key, pair_put, pair_slot
-from dygcn.engine.graph.touching cimport count_after
+from dygcn.engine.graph.delta cimport count_after
 
 cdef int64_t ANSWERS
 cdef int64_t PARTNERS

@@ -1,7 +1,7 @@
-"""The loops of a history: one event after the other is counted, and what is known of candidates is read.
+"""The loops of a history: they count one event after the other, and describe candidates.
 
 Nothing here depends on how events were cut into batches. Counts that fade are kept as of the last event that
-touched them (see `graph.touching`), so an event costs the same however large the history is.
+touched them (see `graph.delta.count_after`), so an event costs the same however large the history is.
 """
 
 from __future__ import annotations
@@ -39,72 +39,38 @@ except ImportError:
 if not cython.compiled:
     from math import exp2, log1p
 
-    from dygcn.engine.graph.pairs import PairTable, pair_key, pair_put, pair_slot
-    from dygcn.engine.graph.touching import count_after
+    from dygcn.engine.graph.delta import count_after
+    from dygcn.engine.graph.pairs import pair_key, pair_put, pair_slot
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
+    from dygcn.engine.records import Float64, Int8, Int32, Nodes
 
 
 class HistoryArrays:
-    """The arrays of a `History`. They never grow or move.
+    """The arrays of a `History`. They never grow or move."""
 
-    Parameters
-    ----------
-    table
-        The number of each ordered pair of nodes that an event had.
-    times
-        (n, 3) when a node last asked, last was an answer, last was an answer to somebody new to it.
-    marks
-        (n, 4) habit of repeating; fading counts of events that it was the answer of, quick and slow, and of
-        those with somebody new.
-    counts
-        (n, 2) how many answers and partners were ever written to the rings.
-    answers, partners
-        (n, 20) and (n, 10) rings.
-    first
-        (n,) the pair that the node made last as a source, -1 without one.
-    pair_t, pair_gone, pair_fast, pair_n, pair_dst, behind
-        Of each pair: last event, when its edge was removed (minus infinity while it is there), fading count,
-        count, destination, the pair that its source made before.
-    two, three
-        Scratch of walks, zero between calls.
-    sizes, clock
-        Pairs there are, events of the batch at work that were played, events ever counted; the greatest time.
-    """
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # The number of each ordered pair of nodes that had an event.
+        self.table = arrays[0]
+        # (n, 3) when a node last asked, last was an answer, last was an answer to a node new to it.
+        self.times = arrays[1]
+        # (n, 4) habit of repeating; fading counts of events that it was the answer of: fast, slow, new.
+        self.marks = arrays[2]
+        # (n, 2) how many answers and partners were ever written to the rings; (n, 20) and (n, 10) the rings.
+        self.counts, self.answers, self.partners = arrays[3:6]
+        # (n,) the pair that a node made last as a source, -1 without one.
+        self.first = arrays[6]
+        # Of each pair: last event; when its edge was removed, minus infinity while it exists.
+        self.pair_t, self.pair_gone = arrays[7:9]
+        # Of each pair: fading count, count, destination, the pair that its source made before.
+        self.pair_fast, self.pair_n, self.pair_dst, self.behind = arrays[9:13]
+        # Scratch of walks, zero between calls.
+        self.two, self.three = arrays[13:15]
+        # Pairs, events of the batch that were played, events ever counted; the greatest time.
+        self.sizes, self.clock = arrays[15:]
 
-    def __init__(
-        self,
-        table: PairTable,
-        times: Float64,
-        marks: Float32,
-        counts: Int64,
-        answers: Int32,
-        partners: Int32,
-        first: Int32,
-        pair_t: Float64,
-        pair_gone: Float64,
-        pair_fast: Float32,
-        pair_n: Int32,
-        pair_dst: Int32,
-        behind: Int32,
-        two: Float64,
-        three: Float64,
-        sizes: Int64,
-        clock: Float64,
-    ) -> None:
-        self.arrays = (
-            table, times, marks, counts, answers, partners, first,
-            pair_t, pair_gone, pair_fast, pair_n, pair_dst, behind, two, three, sizes, clock,
-        )  # fmt: skip
-        self.table, self.times, self.marks, self.counts = table, times, marks, counts
-        self.answers, self.partners, self.first = answers, partners, first
-        self.pair_t, self.pair_gone, self.pair_fast, self.pair_n = pair_t, pair_gone, pair_fast, pair_n
-        self.pair_dst, self.behind = pair_dst, behind
-        self.two, self.three = two, three
-        self.sizes, self.clock = sizes, clock
-
-    def __reduce__(self) -> tuple[type[HistoryArrays], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return HistoryArrays, self.arrays
 
 
@@ -112,7 +78,7 @@ class HistoryArrays:
 
 
 def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64, fast: float, slow: float) -> None:
-    """Count events in order; `sizes` says how far, whatever interrupts the caller.
+    """Count events in order; `sizes` holds how far, so that an interrupted caller can go on.
 
     A removal undoes no count: it is noted of the pair, in both directions.
     """
@@ -178,12 +144,12 @@ def _step_between(of: HistoryArrays, node: int, partner: int) -> None:
 
 
 def _age(now: float, last: float, unit: float) -> float:
-    """Return the log age of what happened last at some time."""
+    """Return the log age of a last event."""
     return log1p(max(now - last, 0.0) / unit)
 
 
 def _left(count: float, last: float, now: float, half_life: float) -> float:
-    """Return the log of what is left of a fading count."""
+    """Return the log of the rest of a fading count."""
     return log1p(count * exp2(-max(now - last, 0.0) / half_life))
 
 
@@ -234,9 +200,9 @@ def describe(
     walks: tuple[Nodes, Nodes, Nodes],
     out: Float64,
 ) -> None:
-    """Write the columns of candidates (see `columns`) for those who ask; -1 is a node never seen.
+    """Write the columns of candidates (see `columns`) for asking nodes; -1 is a node never seen.
 
-    Walks are made anew where an asker differs from the one before.
+    Walks are computed anew where an asking node differs from the one before.
     """
     one, two, three = walks
     ends = 0
@@ -312,7 +278,7 @@ def _describe_one(
 def _describe_edge(
     of: HistoryArrays, there: int, back: int, now: float, unit: float, out: Float64, row: int
 ) -> None:
-    """Write whether the edge of a known pair is there, or how long it is gone."""
+    """Write whether the edge of a known pair exists, or how long ago it was removed."""
     gone, here = NEVER, 0
     if there >= 0:
         gone, here = of.pair_gone[there], 1 if of.pair_gone[there] == NEVER else 0
@@ -325,7 +291,7 @@ def _describe_edge(
 
 
 def _place(ring: Int32, u: int, v: int, count: int, size: int) -> float:
-    """Return 1 / (1 + how many others came later) of a node in a ring of u, 0 of one that is not in it."""
+    """Return 1 / (1 + how many others came later) for a node in a ring of u, 0 for one that is not in it."""
     others = 0
     for back in range(min(count, size)):
         at = ring[u, (count - 1 - back) % size]

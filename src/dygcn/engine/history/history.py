@@ -1,8 +1,8 @@
 """A history: fading counts, rings and pairs of the events that were applied, in their order.
 
 It is a function of the applied events in the order of the log, however they were cut into batches; removals
-of edges do not undo it. Ids are numbered in the order of their first event, by a table of its own: a node may
-leave the graph and come back, and its past is still its past.
+of edges do not undo it. It numbers ids by a table of its own, in the order of their first event: a node may
+leave the graph and come back, and keeps its past.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_beh
 
 @dataclass(frozen=True, slots=True)
 class HistoryImage:
-    """A history as plain arrays: what is saved, and what its digest covers. Nodes are places in `ids`."""
+    """A history as plain arrays: saved, and covered by its digest. Nodes are positions in `ids`."""
 
     ids: IdColumn  # (n,) in the order of their first event
     times: Float64  # (n, 3)
@@ -55,7 +55,7 @@ class HistoryImage:
     clock: float
 
     def digest(self) -> str:
-        """Return a digest of all of it."""
+        """Return a digest of all fields."""
         found = hashlib.blake2b(digest_size=16)
         for field in fields(self):
             value = getattr(self, field.name)
@@ -67,25 +67,10 @@ class HistoryImage:
 
 
 class History:
-    """The events that were applied, as the score of what comes next looks at them.
+    """The events that were applied, as the score of the next event reads them.
 
-    Parameters
-    ----------
-    ids
-        Type of the ids.
-    span
-        Of the events that a model was fitted on, in their unit of time: quick counts halve in a two-hundredth
-        of it, slow ones in a quarter.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events import read_events
-    >>> history = History("string", span=100.0)
-    >>> events = [("ann", "tea", 1.0), ("bob", "tea", 2.0), ("ann", "jam", 3.0)]
-    >>> history.apply(read_events(events, columns=("src", "dst", "t")))
-    >>> ann, tea = history.find(["ann", "tea"]).tolist()
-    >>> history.columns(ann, np.array([tea], np.int32))[0, :3].round(2).tolist()
-    [1.0, 7.6, 0.5]
+    `span` is that of the events that a model was fitted on: quick counts halve in a two-hundredth of it, slow
+    ones in a quarter.
     """
 
     def __init__(self, ids: str, span: float) -> None:
@@ -111,7 +96,7 @@ class History:
 
     @property
     def names(self) -> IdColumn:
-        """Ids of everybody that had an event, in the order of the first ones."""
+        """Ids of all nodes that had an event, in the order of the first ones."""
         return self.ids.names(np.arange(len(self), dtype=np.int32))
 
     @property
@@ -126,7 +111,7 @@ class History:
 
     @property
     def clock(self) -> float:
-        """The greatest time of an event, or that somebody said it is; minus infinity before the first."""
+        """The greatest time of an event or of a `now`; minus infinity before the first."""
         return float(self._clock[0])
 
     # ---- events ----------------------------------------------------------------------------------------
@@ -137,7 +122,7 @@ class History:
         self.write()
 
     def numbered(self, batch: EventBatch) -> tuple[Nodes, Nodes]:
-        """Return the numbers that both ends of events will have once they are counted; now they have them."""
+        """Number both ends of events as counting them will do, and return the numbers."""
         found = []
         for begin in range(0, len(batch), _BLOCK):
             part = part_of(batch, begin, min(begin + _BLOCK, len(batch)))
@@ -154,23 +139,20 @@ class History:
             counting.play(self.arrays, src[some], dst[some], op[some], t[some], self.fast, self.slow)
 
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
-        """Say what is to be counted next; None: nothing."""
+        """Set the batch that is counted next; None: nothing."""
         self._sizes[layout.PLAYED] = 0
         self._staged = None if batch is None else (batch, None if now is None else moment(now))
 
     @property
     def staged(self) -> EventBatch | None:
-        """The batch that is to be counted next."""
+        """The batch that is counted next."""
         return None if self._staged is None else self._staged[0]
 
     def write(self, before: Callable[[int, int, int, float, int], None] | None = None) -> None:
-        """Count what is staged; called again after an exception, it goes on where it was.
+        """Count what is staged; called again after an exception, it goes on where it stopped.
 
-        Parameters
-        ----------
-        before
-            Called before each event that counts: its row, who asks, who is the answer, when, and how many
-            ids had an event before it; a greater number is that of a newcomer.
+        `before` is called before each event that counts: its row, source, destination and time, and how many
+        ids had an event before it; a greater number is that of a newcomer.
         """
         if self._staged is None:
             return
@@ -195,7 +177,6 @@ class History:
         self._staged = None
 
     def _numbers(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
-        """Return the numbers of both ends of events; newcomers are numbered event by event, source first."""
         if src.data is None or len(op) == 1:
             return self.ids.resolve(src, dst, op)
         found, added = (self.ids.find(src), self.ids.find(dst)), op > 0
@@ -241,9 +222,10 @@ class History:
         return self.ids.find(ids if isinstance(ids, IdColumn) else self.ids.read(ids))
 
     def columns(self, asker: int | Nodes, candidates: Nodes, now: float | None = None) -> Float64:
-        """Return the columns of candidates, see `columns.RAW`; -1 is somebody who never had an event.
+        """Return the columns of candidates, see `columns.RAW`; -1 is a node that never had an event.
 
-        One asks for all of them, or one for each: then it is faster if equal ones stand together.
+        There is one asking node for all of them, or one for each: then it is faster if equal ones are
+        adjacent.
         """
         out = np.empty((len(candidates), len(RAW)))
         askers = np.full(len(candidates), asker, np.int32) if isinstance(asker, int) else asker
@@ -254,7 +236,7 @@ class History:
         return np.minimum(out, _GREATEST, out=out)
 
     def answers_of(self, asker: int, most: int = 1 << 30) -> Nodes:
-        """Return everybody that one asked for, the newest first."""
+        """Return all destinations of a node, the newest first."""
         if asker < 0:
             return _none()
         out = np.empty(min(most, self.pairs), np.int32)
@@ -269,7 +251,7 @@ class History:
         return found[found >= 0]  # below: it was forgotten
 
     def popular(self, most: int) -> Nodes:
-        """Return who was the answer of most events, lately and over long: at most so many of both."""
+        """Return the most frequent destinations, lately and over long: at most `most` of both."""
         marks, last = self._marks[: len(self)], self._times[: len(self), layout.MET]
         found = []
         for column, half_life in ((layout.FAST, self.fast), (layout.SLOW, self.slow)):
@@ -281,7 +263,7 @@ class History:
     # ---- images --------------------------------------------------------------------------------------------
 
     def image(self) -> HistoryImage:
-        """Return all of it on arrays of its own."""
+        """Return a copy of everything as plain arrays."""
         n, p = len(self), self.pairs
         src = np.empty(p, np.int32)
         keys, slots, _ = self._table.arrays
@@ -305,13 +287,7 @@ class History:
 
     @classmethod
     def from_image(cls, ids: str, span: float, image: HistoryImage) -> History:
-        """Build a history from its image.
-
-        Raises
-        ------
-        DamagedFolder
-            If the image contradicts itself.
-        """
+        """Build a history from its image; raise `DamagedFolder` if the image contradicts itself."""
         made, n, p = cls(ids, span), len(image.ids), len(image.pair_src)
         _check(image, n, p)
         made.ids.intern(image.ids)
@@ -333,7 +309,7 @@ class History:
         return self.image().digest()
 
     def without(self, ids: IdColumn) -> History:
-        """Return the history without some ids, as if what others did with them had no name."""
+        """Return the history without some ids, as if the other ends of their events had been anonymous."""
         image, gone = self.image(), np.zeros(len(self) + 1, np.bool_)
         gone[self.ids.find(ids)] = True  # -1, the last place, stands for ids that were never here
         gone[-1] = True
@@ -364,7 +340,7 @@ def _none() -> Int32:
 
 
 def _check(image: HistoryImage, n: int, p: int) -> None:
-    """Refuse what loops would trust: rings and pairs that name nobody, counts below what they say."""
+    """Refuse what loops would trust: rings and pairs with unknown nodes, counts out of range."""
     rings = (image.answers, layout.ANSWERS), (image.partners, layout.PARTNERS)
     shapes = [image.times.shape == (n, 3), image.marks.shape == (n, 4), image.counts.shape == (n, 2)]
     shapes += [ring.shape == (n, size) for ring, size in rings]

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from dygcn.engine.features.units cimport UnitTable, find_units
 from dygcn.engine.graph.arcs cimport tier_is_due
-from dygcn.engine.graph.batch cimport BatchArrays, NodeArrays
+from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
 from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport ArcChanges, Arcs, MessageBuffer, number_nodes
@@ -28,12 +28,8 @@ cdef class UpdatePlan:
     cdef Step first
     cdef UnitTable units
     cdef IdArrays ids
-    cdef BatchArrays batch
-    cdef NodeArrays nodes
-    cdef bint directed
-    cdef bint stay
-    cdef int64_t limit
-    cdef double half_life
+    cdef GraphArrays graph
+    cdef EventArrays edge
     cdef int32_t[::1] src
     cdef int32_t[::1] dst
     cdef int8_t[::1] op
@@ -52,8 +48,8 @@ cdef (int64_t, int64_t, int64_t, int64_t) _propagate(UpdatePlan plan, BatchArray
 @cython.locals(due=int64_t, node=int64_t, arcs=int64_t)
 cdef int64_t _count_due(UpdatePlan plan, BatchArrays batch) noexcept nogil
 @cython.locals(status=int64_t, order=int64_t, changed=int64_t, reached_count=int64_t, added=int64_t, due=int64_t)
-cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) _update(UpdatePlan plan, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t) noexcept nogil
+cdef (int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) _update(UpdatePlan plan, EventArrays events) noexcept nogil
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t))
-cpdef tuple update_at_once(UpdatePlan plan, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op, const int64_t[::1] weight, const double[::1] t)
+cpdef tuple update_at_once(UpdatePlan plan, EventArrays events)
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t))
 cpdef tuple update_edge(UpdatePlan plan, int64_t a, int64_t b, int64_t op, int64_t weight, double t)

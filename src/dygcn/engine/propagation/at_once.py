@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.graph.outcomes import CAME, DONE, MOVED, TOUCHED, WENT
+from dygcn.engine.graph.constants import CAME, DONE, MOVED, TOUCHED, WENT
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 
 try:
@@ -21,14 +21,14 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine.features.units import UnitTable, find_units
     from dygcn.engine.graph.arcs import tier_is_due
-    from dygcn.engine.graph.batch import BatchArrays, NodeArrays
+    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
     from dygcn.engine.graph.writing import apply_events
     from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, number_nodes
     from dygcn.engine.propagation.kernels import Step, Tools, do_order
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int8, Int64, Nodes, UInt64
+    from dygcn.engine.records import UInt64
 
 
 class UpdatePlan:
@@ -39,7 +39,7 @@ class UpdatePlan:
     # tools, heavy_from: What orders work with; from how many arcs on a node is heavy.
     # first: The first order.
     # units, ids: Where features are found, and by what.
-    # batch, nodes, directed, stay, limit, half_life: See `graph.writing.apply_events`.
+    # graph: See `graph.writing.apply_events`.
 
     def __init__(
         self,
@@ -51,22 +51,17 @@ class UpdatePlan:
         first: Step,
         units: UnitTable,
         ids: IdArrays,
-        batch: BatchArrays,
-        nodes: NodeArrays,
-        directed: bool,
-        stay: bool,
-        limit: int,
-        half_life: float,
+        graph: GraphArrays,
     ) -> None:
-        graph = batch, nodes, directed, stay, limit, half_life
-        self.parts = arcs, start, wanted, tools, heavy_from, first, units, ids, *graph
+        self.parts = arcs, start, wanted, tools, heavy_from, first, units, ids, graph
         self.arcs, self.start, self.wanted, self.tools, self.first = arcs, start, wanted, tools, first
         self.heavy_from, self.units, self.ids = heavy_from, units, ids
-        self.batch, self.nodes = batch, nodes
-        self.directed, self.stay, self.limit, self.half_life = directed, stay, limit, half_life
-        self.src, self.dst = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self.graph = graph
+        ends = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self.src, self.dst = ends
         self.op, self.weight = np.zeros(1, np.int8), np.zeros(1, np.int64)
-        self.t = np.zeros(1 if half_life > 0 else 0)
+        self.t = np.zeros(1 if self.graph.count_half_life > 0 else 0)  # where contacts are kept
+        self.edge = EventArrays(*ends, self.op, self.weight, self.t)
 
     def __reduce__(self) -> tuple[type[UpdatePlan], tuple[Any, ...]]:
         return UpdatePlan, self.parts
@@ -131,7 +126,7 @@ def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> N
 
 def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int, int]:
     """Take what was written to the graph through every order."""
-    plan.arcs.count = batch.sizes[MOVED] if plan.directed else 2 * batch.sizes[MOVED]
+    plan.arcs.count = batch.sizes[MOVED] if plan.graph.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(plan.tools.reached.nodes) or plan.arcs.count > len(plan.wanted):
         return NOT_BEGUN, 0, 0, 0
     reached_count = _note_nodes(plan, batch)
@@ -154,34 +149,16 @@ def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
     return due
 
 
-def _update(
-    plan: UpdatePlan, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
-) -> tuple[int, int, int, int, int, int]:
+def _update(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int, int]:
     order, changed, reached_count, added, due = ALL_DONE, 0, 0, 0, 0
-    status = apply_events(
-        plan.batch,
-        plan.arcs.pull,
-        plan.arcs.push,
-        plan.nodes,
-        plan.directed,
-        plan.stay,
-        plan.limit,
-        plan.half_life,
-        src,
-        dst,
-        op,
-        weight,
-        t,
-    )
+    status = apply_events(plan.graph, events)
     if status == DONE:
-        order, changed, reached_count, added = _propagate(plan, plan.batch)
-        due = _count_due(plan, plan.batch)
+        order, changed, reached_count, added = _propagate(plan, plan.graph.batch)
+        due = _count_due(plan, plan.graph.batch)
     return status, order, due, changed, reached_count, added
 
 
-def update_at_once(
-    plan: UpdatePlan, src: Nodes, dst: Nodes, op: Int8, weight: Int64, t: Float64
-) -> tuple[int, int, int, int, int, int]:
+def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
     Return what `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
@@ -189,7 +166,7 @@ def update_at_once(
     order before that one, how many nodes were reached (`UpdatePlan.tools`) and rows added to so far.
     """
     with cython.nogil:
-        done = _update(plan, src, dst, op, weight, t)
+        done = _update(plan, events)
     return done
 
 
@@ -201,5 +178,5 @@ def update_edge(
         plan.src[0], plan.dst[0], plan.op[0], plan.weight[0] = a, b, op, weight
         if len(plan.t) > 0:
             plan.t[0] = t
-        done = _update(plan, plan.src, plan.dst, plan.op, plan.weight, plan.t)
+        done = _update(plan, plan.edge)
     return done

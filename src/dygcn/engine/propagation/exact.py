@@ -20,7 +20,7 @@ import numpy as np
 
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.features import Blocks, Given, Hashed, Walks, rows_on_grid
-from dygcn.engine.graph.pair_buffers import FEW
+from dygcn.engine.graph.staging import FEW_EVENTS
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY, arcs_that_turn, divide_all, due_tiers, set_tiers
@@ -164,7 +164,7 @@ class ExactRule:
         """Write what is staged to the graph and to the state; a few events in one call, if that can be."""
         graph, events, edge = transaction.graph, transaction.events, transaction.edge
         if events is not None and (
-            len(events.op) > FEW
+            len(events.op) > FEW_EVENTS
             or graph.memory is not None
             or graph.weight_shift == GREATEST_SHIFT  # no edge was ever added, and rows have no layout yet
             or not self.in_one_call
@@ -179,9 +179,7 @@ class ExactRule:
                 status, *reached = update_edge(plan, *edge, graph.one, contact)
             else:
                 assert events is not None
-                status, *reached = update_at_once(
-                    plan, events.src, events.dst, events.op, events.weight, events.t
-                )
+                status, *reached = update_at_once(plan, events.arrays)
             written = transaction.collect(status)
             if written is not None:
                 return written, self._go_on(transaction, written, *reached)
@@ -203,9 +201,8 @@ class ExactRule:
                 Tools(work, marks, reached, self._heavy.rows),
             )
             scratch = arcs, buffers.start, buffers.wanted, tools, self.heavy_from, step
-            units, half_life = self._looked_up.unit_table(ids), graph.count_half_life
-            how = graph.directed, graph.stay, graph.limit, half_life
-            self._plan = UpdatePlan(*scratch, units, ids.arrays, batch, graph.node_arrays, *how)
+            units = self._looked_up.unit_table(ids)
+            self._plan = UpdatePlan(*scratch, units, ids.arrays, graph.arrays)
             self._parts = parts
         return self._plan
 

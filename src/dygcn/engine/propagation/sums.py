@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
-from dygcn.engine.graph.sharing import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.graph.store import GREATEST_SHIFT
-from dygcn.engine.graph.ticks import Ticks
+from dygcn.engine.graph.ticks import NO_TICKS, Ticks, grown_ticks, new_ticks
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.propagation.outcomes import NARROW
 from dygcn.engine.propagation.pulling import NO_ROW, Earlier, HeavyRows, keep_all

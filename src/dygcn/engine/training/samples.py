@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph import apply_batch
 from dygcn.engine.models import State, drift, read_inputs
 from dygcn.engine.training.matrices import LARGEST_SAMPLE, StepSample
 
@@ -79,7 +80,7 @@ class NextEdges:
 
 def play(graph: Graph, batch: EventBatch) -> None:
     """Apply events to a graph that no state follows."""
-    graph.release(graph.apply(batch).left)
+    graph.release(apply_batch(graph, batch).left)
 
 
 class NextGraph:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_ids, python_ids
-from dygcn.engine.graph.due import count_due
-from dygcn.engine.graph.fixed import DEEPEST
+from dygcn.engine.graph.constants import DEEPEST
+from dygcn.engine.graph.pairs import count_due
 from dygcn.engine.propagation import ExactRule
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ import numpy as np
 from dygcn.engine.filter import loops
 from dygcn.engine.filter.filter import Filter
 from dygcn.engine.filter.layout import SUMS, WINDOW
+from dygcn.engine.graph.constants import FOUND
 from dygcn.engine.graph.expiry import Expiry
-from dygcn.engine.graph.outcomes import FOUND
 from dygcn.engine.models import State
 from dygcn.errors import ClockWarning
 from dygcn.live.durable.opening import open as open_folder
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.pair_buffers import PairBuffers
-    from dygcn.engine.graph.staging import NodeEvents
+    from dygcn.engine.graph.staging import NodeEvents, PairBuffers
     from dygcn.engine.models import Model
     from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
 
