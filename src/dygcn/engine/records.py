@@ -11,7 +11,6 @@ record                    made by                                      read by
 `Influence`               ``engine.propagation.rule`` (V_1..V_K)     the paper's rules
 `Additions`               ``engine.propagation.exact`` (of one order)  ``dygcn_lab.costs``
 `Changed`                 ``engine.propagation`` (changed nodes)       ``live``
-`Moment`                  ``datasets`` (one step of a history)         ``dygcn_lab.evaluation``
 `Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
 `ForgetEvent`             ``engine.events.wire`` (an id to forget)     ``live.durable``
 `History`                 ``live.durable`` (position in a log)         ``serving.sinks``, the change feed
@@ -210,17 +209,6 @@ class Changed:
 
 
 NO_CHANGE = Changed(_NOBODY, np.empty(0, np.int8))
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One step of a graph's history, independent of the engine. Nodes are numbered over all steps."""
-
-    src: Int64  # (n,) the events of the step, in order
-    dst: Int64  # (n,)
-    op: Int64  # (n,) +1 or -1
-    edges: Int64  # (m, 2) undirected edges after the step, each once, the lower end first
-    t: Float64 | None = None  # (n,) time of each event, in steps; None: the number of the step only
 
 
 @dataclass(frozen=True, slots=True)
