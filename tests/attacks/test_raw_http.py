@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import dygcn
-from dygcn.serving.service.auth import Doors
+from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.routes import ROUTES
 from dygcn_lab.testbed.plain_http import PlainClient
 from dygcn_lab.testbed.served import on_loopback, served, served_process
@@ -132,6 +132,6 @@ def test_a_door_that_is_open_would_be_noticed(folder, monkeypatch):
     some = {name: (REQUESTS[name][0].replace(b"\r\n\r\n", ends), REQUESTS[name][1]) for name in names}
     with served(on_loopback(folder("mutant"), tokens=TOKENS)) as one:
         check_statuses(answers(one.address, some), some)
-        monkeypatch.setattr(Doors, "status", lambda self, scope, authorization, host: 200)
+        monkeypatch.setattr(Authorizer, "status", lambda self, scope, authorization, host: 200)
         with pytest.raises(AssertionError):
             check_statuses(answers(one.address, some), some)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from dygcn.cli import main
 from dygcn.cli.serving import _read_tokens
-from dygcn.serving.service.auth import Doors, hashed
+from dygcn.serving.service.auth import Authorizer, hashed
 from dygcn.serving.service.settings import Http, Token, parse_settings
 
 
@@ -23,7 +23,7 @@ def test_for_machines():
     assert set(result) == {"token", "name", "sha256", "scopes"}
     assert result["sha256"] == hashed(result["token"])
     assert result["scopes"] == ["read", "write"]
-    doors = Doors(Http(tokens=[Token(result["name"], result["sha256"], result["scopes"])]))
+    doors = Authorizer(Http(tokens=[Token(result["name"], result["sha256"], result["scopes"])]))
     header = f"Bearer {result['token']}"
     assert [doors.status(scope, header, None) for scope in ("read", "write", "admin")] == [200, 200, 403]
 

@@ -11,7 +11,7 @@ import pytest
 from dygcn.client import AsyncClient, Client
 from dygcn.errors import ServiceError
 from dygcn.schema import answers
-from dygcn.serving.service.handlers import arrow_answer
+from dygcn.serving.service.web import arrow_answer
 
 NONSENSE = {
     "nothing": b"",

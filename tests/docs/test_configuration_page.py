@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dygcn.serving.observing.tracing import Otel
-from dygcn.serving.service.settings import Http, Limits, Log, Nearest, ServiceSettings, Shards
+from dygcn.serving.service.settings import Http, Limits, LogSettings, NearestSettings, ServiceSettings, Shards
 from dygcn.serving.sinks import SinkSettings
 from dygcn.serving.sources import SourceSettings
 
@@ -52,8 +52,8 @@ def plain(rows):
         ("`[http]`", Http),
         ("`[limits]`", Limits),
         ("`[shards]`", Shards),
-        ("`[nearest]`", Nearest),
-        ("`[log]`", Log),
+        ("`[nearest]`", NearestSettings),
+        ("`[log]`", LogSettings),
         ("`[otel]`", Otel),
     ],
 )

@@ -17,8 +17,8 @@ from dygcn.cluster.wire import unpack
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.wire import decode_events
 from dygcn.schema import answers, requests
-from dygcn.serving.service import content_coding
-from dygcn.serving.service.handlers import read_body
+from dygcn.serving.service import bodies
+from dygcn.serving.service.web import read_body
 
 LONGEST = 16 << 20
 ZSTD_EMPTY, ZSTD_SKIPPED = bytes.fromhex("28b52ffd2000010000"), bytes.fromhex("502a4d1800000000")
@@ -50,17 +50,17 @@ def nested(opening, closing=b"", begin=b"", end=b""):
 @contextmanager
 def any_number_of_members():
     """Lift the bound on members, behind which what each of them costs could not be seen."""
-    bound, content_coding.MOST_MEMBERS = content_coding.MOST_MEMBERS, 1 << 60
+    bound, bodies.MOST_MEMBERS = bodies.MOST_MEMBERS, 1 << 60
     try:
         yield
     finally:
-        content_coding.MOST_MEMBERS = bound
+        bodies.MOST_MEMBERS = bound
 
 
 def decompressed(coding):
     def decode(body):
         with any_number_of_members():
-            return content_coding.decoded(body, coding, LONGEST)
+            return bodies.decoded(body, coding, LONGEST)
 
     return decode
 

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from dygcn.serving.service import content_coding
+from dygcn.serving.service import bodies
 from tests.hostile.decoders import DECODERS, GZIP, decompressed
 from tests.hostile.growth import growth
 
@@ -38,7 +38,7 @@ def rest_copied_for_each_member(body, coding, most):
     """The seeded bug: `decoded` as it was, which copies all that follows a member."""
     parts = []
     while body:
-        decoder = content_coding._decoder(coding)
+        decoder = bodies._decoder(coding)
         parts.append(decoder.decompress(body, most + 1))
         body = decoder.unused_data
     return b"".join(parts)
@@ -61,7 +61,7 @@ class Counting:
 def count_bytes(monkeypatch):
     """Have decoders of gzip count the bytes that they are given, and return the counter."""
     total = [0]
-    monkeypatch.setattr(content_coding, "_decoder", lambda coding: Counting(total))
+    monkeypatch.setattr(bodies, "_decoder", lambda coding: Counting(total))
     return total
 
 
@@ -71,14 +71,14 @@ def test_a_copy_of_the_rest_for_each_member_would_be_noticed(monkeypatch):
     monkeypatch.setattr(time, "process_time", lambda: total[0] / 1e9)
     make = GZIP["empty members"]
     assert too_steep(decompressed("gzip"), make) is None
-    monkeypatch.setattr(content_coding, "decoded", rest_copied_for_each_member)
+    monkeypatch.setattr(bodies, "decoded", rest_copied_for_each_member)
     assert too_steep(decompressed("gzip"), make) > CLEARLY_MORE
 
 
 def test_members_are_given_to_a_decoder_about_once(monkeypatch):
     """Counted, so that no clock is needed: long members are read once, short ones a piece each."""
     total = count_bytes(monkeypatch)
-    piece = content_coding._FIRST_PIECE
+    piece = bodies._FIRST_PIECE
     for name in ("empty members", "members with long names"):
         for length in (64 << 10, 256 << 10):
             body, total[0] = GZIP[name](length), 0

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn_lab.evaluation.steps import Moment, Snapshots
+from dygcn.datasets.steps import Snapshots
+from dygcn.engine.records import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

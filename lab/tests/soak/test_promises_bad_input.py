@@ -41,7 +41,7 @@ def test_events_that_are_meant_to_be_bad_are(form):
 def test_a_failure_of_the_service_is_a_problem(monkeypatch):
     tally = Tally()
     with bad_input._graph() as one:
-        monkeypatch.setattr(one.service, "status", lambda *_: 1 // 0)
+        monkeypatch.setattr(one.service.report, "status", lambda *_: 1 // 0)
         bad_input.fuzz(one.address, 200, 0, tally)
     assert any("500" in problem for problem in tally.problems)
 

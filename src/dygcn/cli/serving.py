@@ -102,7 +102,7 @@ def _begun(settings: ServiceSettings) -> Service:
 
 
 def _print_address(service: Service, address: str, as_json: bool) -> None:
-    status = service.status()
+    status = service.report.status()
     started: dict[str, Any] = {
         "address": address,
         "folder": service.settings.folder,

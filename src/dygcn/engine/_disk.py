@@ -1,4 +1,4 @@
-"""What systems do differently with files: locks, permissions, the wait until they are on disk.
+"""What systems do not do alike with files: locks, whom files are shown to, the wait until they are on disk.
 
 What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
 says; `keep_private` narrows what others made.
@@ -18,13 +18,13 @@ try:
 except ImportError:  # Windows
 
     def lock(handle: int) -> None:
-        """Lock an open file, `OSError` if another process has the lock; closing the file releases it."""
+        """Lock an open file, an `OSError` if another one has it; whoever closes it or dies lets go."""
         windows = importlib.import_module("msvcrt")
         os.lseek(handle, 0, os.SEEK_SET)
         windows.locking(handle, windows.LK_NBLCK, 1)
 
     def unlock(handle: int) -> None:
-        """Release a lock, and close the file."""
+        """Let go of a lock, and close the file."""
         os.close(handle)
 
     def lock_folder(folder: Path) -> int | None:
@@ -33,11 +33,11 @@ except ImportError:  # Windows
 else:
 
     def lock(handle: int) -> None:
-        """Lock an open file, `OSError` if another process has the lock; closing the file releases it."""
+        """Lock an open file, an `OSError` if another one has it; whoever closes it or dies lets go."""
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock(handle: int) -> None:
-        """Release a lock, also for processes that were forked meanwhile, and close the file."""
+        """Let go of a lock, also for processes that were forked meanwhile, and close the file."""
         try:
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)
@@ -45,7 +45,13 @@ else:
             os.close(handle)
 
     def lock_folder(folder: Path) -> int | None:
-        """Lock a folder and return its handle, None where only files can be; `OSError` if it is locked."""
+        """Lock a folder itself and return its handle, None where the file system locks only files.
+
+        Raises
+        ------
+        BlockingIOError
+            If another one has it.
+        """
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             lock(handle)
@@ -97,12 +103,12 @@ def make_folder(folder: Path, parents: bool = False) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether a path exists and is readable by its owner alone."""
+    """Say whether something is there, and for its owner alone."""
     return path.exists() and not path.stat().st_mode & _OTHERS
 
 
 def keep_private(folder: Path) -> None:
-    """Make a folder and everything in it private to its owner; files of other owners stay as they are."""
+    """Take from all others what a folder, and everything in it, allows them; files of others stay."""
     _narrow(folder)
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -122,7 +128,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Write the names in a folder to disk, after files were created, renamed or removed."""
+    """Put the names in a folder on disk: who was created, renamed or removed."""
     if _SYNCS_NAMES:
         _sync(os.open(folder, os.O_RDONLY))
 

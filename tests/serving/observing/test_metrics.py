@@ -24,7 +24,6 @@ from dygcn.serving.observing.metrics import (
     Distribution,
     RequestCounts,
 )
-from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn_lab.testbed.seeding import seeded
 from tests.serving.service.streams import Kept, Listed, message, until
 
@@ -48,8 +47,8 @@ def busy(serve):
     """Return a service with a source, a sink, a dead letter and answers of several kinds."""
     source, sink = Listed([message(1, b'{"src": 1, "dst": 77}')]), Kept()
     served = serve(
-        sources=[lambda service: SourceWorker(service, source)],
-        sinks=[lambda service: SinkWorker(service, sink)],
+        sources=[source],
+        sinks=[sink],
     )
     served.post([{"src": 1, "dst": 9}, {"src": 1}])
     served.get("/v1/nearest/1")

@@ -76,7 +76,7 @@ def test_every_answer_of_a_service_has_one(serve):
 
 def test_a_failure_inside_is_logged_with_it(serve, caplog, monkeypatch):
     served = serve()
-    monkeypatch.setattr(served.service, "status", lambda: 1 / 0)
+    monkeypatch.setattr(served.service.report, "status", lambda: 1 / 0)
     seen = []
 
     class Ids:

@@ -15,7 +15,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dygcn.serving.observing.tracing import Otel, OtelTracing, Tracing, make_tracing
-from dygcn.serving.service.workers import SinkWorker
 from dygcn_lab.testbed.seeding import seeded
 from tests.serving.service.streams import Kept, until
 
@@ -25,7 +24,7 @@ PARENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "X-Request-Id": "min
 
 @pytest.fixture
 def traced(serve):
-    served = serve(sinks=[lambda service: SinkWorker(service, Kept())])
+    served = serve(sinks=[Kept()])
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))

@@ -2,7 +2,7 @@
 
 from dygcn.serving.readers.process import main
 from dygcn.serving.service import reader_processes
-from dygcn.serving.service.auth import Doors
+from dygcn.serving.service.auth import Authorizer
 
 
 def open_door():
@@ -11,5 +11,5 @@ def open_door():
 
 
 if __name__ == "__main__":
-    Doors.allows_read = lambda self, authorization, host: True
+    Authorizer.allows_read = lambda self, authorization, host: True
     main()

@@ -5,13 +5,12 @@ import sys
 from dygcn.serving.readers import upstream
 from dygcn.serving.readers.process import main
 from dygcn.serving.service import reader_processes
-from dygcn.serving.service.crowd import Crowd
-from dygcn.serving.service.reader_messages import PEER
+from dygcn.serving.service.connections import PEER, Connections
 
 
 def show():
     """Write who asked, as the application behind the doors is told."""
-    right = Crowd.__init__
+    right = Connections.__init__
 
     def showing(self, app, current):
         async def shown(scope, receive, send):
@@ -23,13 +22,13 @@ def show():
 
         right(self, shown, current)
 
-    Crowd.__init__ = showing
+    Connections.__init__ = showing
 
 
 def believe_everybody():
     """The header is taken from whoever sends it."""
     show()
-    Crowd.behind_readers = property(lambda self: True, lambda self, value: None)
+    Connections.behind_readers = property(lambda self: True, lambda self, value: None)
 
 
 def believe_clients():

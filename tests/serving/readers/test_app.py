@@ -14,12 +14,11 @@ from dygcn.serving.readers import app as app_module
 from dygcn.serving.readers.app import MANY, ONE, ReaderApp
 from dygcn.serving.readers.process import ReaderServer
 from dygcn.serving.readers.upstream import Writer
-from dygcn.serving.service import content_coding
-from dygcn.serving.service.auth import Doors, new_token
-from dygcn.serving.service.content_coding import decoded
-from dygcn.serving.service.current import CurrentSettings
+from dygcn.serving.service import bodies
+from dygcn.serving.service.auth import Authorizer, new_token
+from dygcn.serving.service.bodies import decoded
 from dygcn.serving.service.server import address_of, bind
-from dygcn.serving.service.settings import Http, Limits, ServiceSettings
+from dygcn.serving.service.settings import CurrentSettings, Http, Limits, ServiceSettings
 from tests.serving.service.streams import until
 
 DIM = 8
@@ -135,7 +134,7 @@ def test_long_answers_are_compressed_as_those_of_the_writer(coding, closes, monk
     with reading() as (_, client):
         many = client.post(MANY, json={"ids": list(range(20, 400))}, headers=headers)
         few = client.post(MANY, json={"ids": [20]}, headers=headers)
-        monkeypatch.setattr(content_coding, "_SHORTEST", 10)
+        monkeypatch.setattr(bodies, "_SHORTEST", 10)
         one = client.get(f"{VECTOR}20", headers=headers)
     for answer in (many, one):
         assert answer.headers["vary"] == "Accept-Encoding"
@@ -163,7 +162,7 @@ def test_doors_are_those_of_the_writer():
 
 
 def test_a_door_that_is_open_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(Doors, "allows_read", lambda self, authorization, host: True)
+    monkeypatch.setattr(Authorizer, "allows_read", lambda self, authorization, host: True)
     with pytest.raises(AssertionError):
         test_doors_are_those_of_the_writer()
 
@@ -215,7 +214,7 @@ def test_a_part_that_is_lost_would_be_noticed(monkeypatch):
 
 def test_a_remembered_header_is_no_other_one():
     secret, token = new_token("app", ["read"])
-    doors = Doors(Http(host="0.0.0.0", tokens=[token]))
+    doors = Authorizer(Http(host="0.0.0.0", tokens=[token]))
     asked = f"Bearer {secret}".encode()
     assert doors.allows_read(asked, b"a.example")
     assert doors.allows_read(asked, b"a.example")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dygcn.serving.readers import connection
-from dygcn.serving.service.crowd import Crowd
+from dygcn.serving.service.connections import Connections
 from dygcn.serving.service.settings import Limits
 from tests.serving.readers.test_app import VECTOR, reading
 
@@ -124,6 +124,6 @@ def test_too_many_connections_are_refused(at_once):
 
 
 def test_a_crowd_that_is_let_in_would_be_noticed(monkeypatch, at_once):
-    monkeypatch.setattr(Crowd, "refuses", lambda self, client: False)
+    monkeypatch.setattr(Connections, "refuses", lambda self, client: False)
     with pytest.raises(AssertionError):
         test_too_many_connections_are_refused(at_once)

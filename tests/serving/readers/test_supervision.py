@@ -10,9 +10,8 @@ import pytest
 
 from dygcn.serving.service import reader_processes
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.reader_messages import Replace, Start, ToReader
-from dygcn.serving.service.reader_processes import ReaderProcesses, _Reader
-from dygcn.serving.service.settings import Http, Limits, Log
+from dygcn.serving.service.reader_processes import ReaderProcesses, Replace, Start, ToReader, _Reader
+from dygcn.serving.service.settings import Http, Limits, LogSettings
 from tests.serving.service import streams
 from tests.serving.service.streams import until
 
@@ -31,7 +30,7 @@ def told(tmp_path, monkeypatch):
 
 @contextmanager
 def running(count=1):
-    first = Start([], "nowhere", "int64", "", Http(port=0), Limits(), Log())
+    first = Start([], "nowhere", "int64", "", Http(port=0), Limits(), LogSettings())
     processes = ReaderProcesses(count, lambda: first)
     try:
         processes.start()

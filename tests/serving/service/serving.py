@@ -55,8 +55,10 @@ class Served:
 def serving(settings: ServiceSettings, *, sources=(), sinks=()) -> Iterator[Served]:
     """Serve until the end of the block, then drain."""
     service = Service(check_settings(settings))
-    service.sources += [make(service) for make in sources]
-    service.sinks += [make(service) for make in sinks]
+    for source in sources:
+        service.add_source(source)
+    for sink in sinks:
+        service.add_sink(sink)
     app = make_app(service)
     listens, result = threading.Event(), []
 

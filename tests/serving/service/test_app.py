@@ -188,7 +188,7 @@ def busy(served, count, **limits):
         for thread in threads:
             thread.start()
         until = time.monotonic() + 10
-        while served.service.ingest_queue.shed + served.service.ingest_queue.events < count:
+        while served.service.queue.shed + served.service.queue.events < count:
             assert time.monotonic() < until
             time.sleep(0.01)
         assert served.get("/livez").status_code == 200
@@ -354,8 +354,8 @@ def test_an_unexpected_error_is_json_and_says_nothing(serve, monkeypatch, caplog
     def broken(*_):
         raise RuntimeError("the password is swordfish")
 
-    monkeypatch.setattr(served.service, "vector", broken)
-    monkeypatch.setattr(served.service, "vectors", broken)
+    monkeypatch.setattr(served.service.reads, "vector", broken)
+    monkeypatch.setattr(served.service.reads, "vectors", broken)
     for answer in (served.get("/v1/vectors/1"), served.ask("/v1/vectors", {"ids": [1]})):
         assert "swordfish" not in is_problem(answer, 500, "internal-error")
     monkeypatch.setattr(served.service.live, "ingest", broken)
@@ -446,7 +446,7 @@ def test_a_drain_answers_what_was_taken(folder):
                 target=lambda: answers.append(served.post([{"src": 1, "dst": 777}])), daemon=True
             )
             sender.start()
-            while not served.service.ingest_queue.events:
+            while not served.service.queue.events:
                 time.sleep(0.01)
             served.server.should_exit = True
             time.sleep(0.3)
@@ -460,7 +460,7 @@ def test_a_drain_answers_what_was_taken(folder):
 
 def test_while_going_down_nothing_is_taken(serve):
     served = serve()
-    served.service.ingest_queue.close()
+    served.service.queue.close()
     answer = served.post([{"src": 1, "dst": 777}])
     is_problem(answer, 503, "closing")
     assert int(answer.headers["retry-after"]) > 0

@@ -1,4 +1,4 @@
-"""Doors: tokens by their hash, scopes, and the names by which a browser may call."""
+"""Authorizer: tokens by their hash, scopes, and the names by which a browser may call."""
 
 import base64
 from itertools import count
@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dygcn.serving.service import auth as module
-from dygcn.serving.service.auth import OPEN, Doors, hashed, new_token
+from dygcn.serving.service.auth import OPEN, Authorizer, hashed, new_token
 from dygcn.serving.service.settings import Http, Token
 
 SECRETS = {name: new_token(name, [name]) for name in ("read", "write", "admin")}
 BOTH, BOTH_TOKEN = new_token("both", ["read", "write"])
 NOTHING, NOTHING_TOKEN = new_token("nothing", [])
-GUARDED = Doors(Http(tokens=[token for _, token in SECRETS.values()] + [BOTH_TOKEN, NOTHING_TOKEN]))
+GUARDED = Authorizer(Http(tokens=[token for _, token in SECRETS.values()] + [BOTH_TOKEN, NOTHING_TOKEN]))
 HOST = "localhost:8470"
 
 
@@ -158,7 +158,7 @@ def test_tokens_are_long_random_and_not_kept():
     ],
 )
 def test_a_page_of_another_site_gets_nothing(host, status):
-    doors = Doors(Http(names=["vectors.example"]))
+    doors = Authorizer(Http(names=["vectors.example"]))
     for scope in (OPEN, "read", "write", "admin"):
         assert doors.status(scope, None, host) == status
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dygcn.serving.service.body_limits import Bodies
+from dygcn.serving.service.bodies import Bodies
 from dygcn.serving.service.ingest_queue import Overloaded
 
 

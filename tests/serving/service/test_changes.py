@@ -53,16 +53,23 @@ def test_an_error_while_waiting_gives_the_place_back():
     waiters.enter()
 
 
+def reading(read):
+    async def page():
+        return read()
+
+    return page
+
+
 def test_what_is_there_is_answered_at_once():
     begun = time.monotonic()
-    assert asyncio.run(Waiters(1).until_news(lambda: NEWS, 60)) is NEWS
-    assert asyncio.run(Waiters(1).until_news(lambda: NOTHING, 0)) is NOTHING
+    assert asyncio.run(Waiters(1).until_news(reading(lambda: NEWS), 60)) is NEWS
+    assert asyncio.run(Waiters(1).until_news(reading(lambda: NOTHING), 0)) is NOTHING
     assert time.monotonic() - begun < 60
 
 
 def test_a_wait_ends_in_time():
     begun = time.monotonic()
-    assert asyncio.run(Waiters(1).until_news(lambda: NOTHING, 0.2)) is NOTHING
+    assert asyncio.run(Waiters(1).until_news(reading(lambda: NOTHING), 0.2)) is NOTHING
     assert time.monotonic() - begun > 0.15
 
 
@@ -81,7 +88,7 @@ def test_news_from_another_thread_wake_everyone():
             waiters.wake()
 
         threading.Thread(target=apply).start()
-        return await asyncio.gather(*(waiters.until_news(lambda: pages[0], 60) for _ in range(5)))
+        return await asyncio.gather(*(waiters.until_news(reading(lambda: pages[0]), 60) for _ in range(5)))
 
     begun = time.monotonic()
     assert asyncio.run(wait()) == [NEWS] * 5
@@ -92,7 +99,7 @@ def test_news_between_reading_and_waiting_are_not_lost():
     """The bell is taken before the page is read."""
     waiters, pages = Waiters(9), [NOTHING]
 
-    def read():
+    async def read():
         found = pages[0]
         pages[0] = NEWS
         waiters._ring()  # right behind the read
@@ -104,7 +111,7 @@ def test_news_between_reading_and_waiting_are_not_lost():
 def test_a_bell_that_is_taken_too_late_would_be_noticed(monkeypatch):
     class Late(Waiters):
         async def until_news(self, read, wait):
-            while not (found := read()).moved:
+            while not (found := await read()).moved:
                 await asyncio.wait_for(self._news.wait(), wait)
             return found
 
@@ -119,7 +126,7 @@ def test_the_end_lets_everyone_go():
     async def wait():
         waiters.begin()
         asyncio.get_running_loop().call_later(0.1, waiters.end)
-        return await waiters.until_news(lambda: NOTHING, 60)
+        return await waiters.until_news(reading(lambda: NOTHING), 60)
 
     begun = time.monotonic()
     assert asyncio.run(wait()) is NOTHING
@@ -254,7 +261,7 @@ def test_a_page_is_bounded_in_ids_that_left_too(serve):
 
 def test_a_page_that_is_empty_and_has_more_is_answered_at_once():
     page = Changes(5, "4", "5", False, True, [], [])
-    assert asyncio.run(asyncio.wait_for(Waiters(1).until_news(lambda: page, 30), 20)) is page
+    assert asyncio.run(asyncio.wait_for(Waiters(1).until_news(reading(lambda: page), 30), 20)) is page
 
 
 # ---- streams -------------------------------------------------------------------------------------------
@@ -339,7 +346,7 @@ def test_a_stream_goes_on_where_the_place_is(serve):
 
 def test_a_stream_that_forgets_its_place_would_be_noticed(serve, monkeypatch):
     monkeypatch.setattr(
-        "dygcn.serving.service.handlers.stream_changes",
+        "dygcn.serving.service.changes.stream_changes",
         lambda service, waiters, since, limit, gone: stream_changes(service, waiters, "", limit, gone),
     )
     with pytest.raises(AssertionError):

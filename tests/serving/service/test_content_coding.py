@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.errors import OptionError
-from dygcn.serving.service import content_coding
-from dygcn.serving.service.content_coding import CODINGS, MOST_MEMBERS, TooManyMembers, accepted, decoded
+from dygcn.serving.service import bodies
+from dygcn.serving.service.bodies import CODINGS, MOST_MEMBERS, TooManyMembers, accepted, decoded
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import is_problem
 
@@ -66,8 +66,8 @@ def test_a_bomb_that_goes_off_would_be_noticed(coding, monkeypatch):
         def decompress(self, body, most):
             return self._real.decompress(body)
 
-    made = content_coding._decoder
-    monkeypatch.setattr(content_coding, "_decoder", lambda name: Unbounded(made(name)))
+    made = bodies._decoder
+    monkeypatch.setattr(bodies, "_decoder", lambda name: Unbounded(made(name)))
     with pytest.raises(AssertionError):
         test_a_bomb_takes_no_memory(coding)
 

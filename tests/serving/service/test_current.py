@@ -7,8 +7,7 @@ import pytest
 
 from dygcn.errors import OptionError
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.current import CurrentSettings
-from dygcn.serving.service.settings import Http, Limits, Nearest, ServiceSettings
+from dygcn.serving.service.settings import CurrentSettings, Http, Limits, NearestSettings, ServiceSettings
 from tests.serving.service.serving import is_problem
 
 OLD = ServiceSettings(folder="friends", limits=Limits(ids=7))
@@ -54,7 +53,7 @@ def test_without_a_file_nothing_is_read(caplog):
 
 def test_what_needs_a_restart_is_named(caplog):
     new = ServiceSettings(
-        folder="others", nearest=Nearest(exact_up_to=1), http=Http(port=1), limits=Limits(ids=9)
+        folder="others", nearest=NearestSettings(exact_up_to=1), http=Http(port=1), limits=Limits(ids=9)
     )
     current, _, told = reloaded(caplog, new)
     assert told == [9]
@@ -74,7 +73,7 @@ def test_every_limit_is_asked_again(serve):
     served = serve()
     assert served.ask("/v1/vectors", {"ids": [1, 2, 3]}).status_code == 200
     replace(
-        served, ids=2, k=1, feeds=1, body_bytes=60, client_idle_seconds=5.0, asked_rows=1, queued_events=7
+        served, ids=2, k=1, feeds=1, body_bytes=60, client_idle_seconds=5.0, query_rows=1, queued_events=7
     )
     is_problem(served.ask("/v1/vectors", {"ids": [1, 2, 3]}), 400)
     is_problem(served.get("/v1/nearest/1", k=2), 400)

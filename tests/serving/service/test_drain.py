@@ -10,6 +10,7 @@ import pytest
 
 import dygcn
 from dygcn.serving.service.drain import Drain
+from dygcn.serving.service.readiness import Readiness
 from dygcn_lab.testbed.served import served_process
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import until
@@ -140,8 +141,9 @@ def test_ready_after_a_read_and_a_search(serve, monkeypatch):
 def test_not_ready_while_a_search_waits_for_the_index(serve):
     served = serve()
     until(lambda: served.get("/readyz").status_code == 200)
-    again = type(served.service.readiness)(served.service)
-    with served.service.index.lock:
+    service = served.service
+    again = Readiness(service.live, service.drain, service.search.probe, service.observations)
+    with served.service.search.index.lock:
         again.start()
         assert again.reason() == "the service starts"
     until(lambda: again.reason() is None)

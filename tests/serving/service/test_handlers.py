@@ -294,7 +294,7 @@ def test_a_bad_event_stops_nobody(serve, form, client):
     letters = served.letters()
     assert sorted(one["row"] for one in letters) == BAD
     if client:
-        assert {(one["stream"], one["position"]) for one in letters} == {("http:c", 8)}
+        assert {(one["stream"], one["offset"]) for one in letters} == {("http:c", 8)}
     for one in letters:
         event = msgspec.json.decode(one["event"])
         expected = MIXED[one["row"]]
@@ -314,7 +314,7 @@ def test_bad_arrow_rows_are_told_apart(serve):
     answer = served.post(sink.getvalue(), form=ARROW, client="c", sequence=0).json()
     assert (answer["applied"], answer["dead"]) == (2, 2)
     assert [one["row"] for one in answer["bad"]] == [1, 2]
-    assert sorted((one["position"], one["row"]) for one in served.letters()) == [(3, 1), (3, 2)]
+    assert sorted((one["offset"], one["row"]) for one in served.letters()) == [(3, 1), (3, 2)]
 
 
 def test_letters_of_requests_without_a_name_are_told_apart(serve):
@@ -323,7 +323,7 @@ def test_letters_of_requests_without_a_name_are_told_apart(serve):
         served.post([{"src": 1}, {"src": 1, "dst": 2, "weight": 1e30}])
     letters = served.letters()
     assert len(letters) == 6
-    assert len({(one["position"], one["row"]) for one in letters}) == 6
+    assert len({(one["offset"], one["row"]) for one in letters}) == 6
 
 
 def test_dropped_letters_would_be_noticed(serve, monkeypatch):

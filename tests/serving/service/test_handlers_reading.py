@@ -108,8 +108,8 @@ def test_vectors_have_the_bits_of_the_embedding(serve):
 
 def test_rounded_vectors_would_be_noticed(serve, monkeypatch):
     monkeypatch.setattr(
-        "dygcn.serving.service.service.Service.vector",
-        lambda self, node: (self.live.sequence, np.round(self.live.vector(node), 5)),
+        "dygcn.serving.service.vectors.VectorReads.vector",
+        lambda self, node: (self._live.sequence, np.round(self._live.vector(node), 5)),
     )
     with pytest.raises(AssertionError):
         test_vectors_have_the_bits_of_the_embedding(serve)

@@ -35,7 +35,8 @@ def _short_pauses(monkeypatch):
 @contextmanager
 def running(path, *sinks, rule="rewrite", **options):
     service = Service(on_loopback(path, **options))
-    service.sinks += [SinkWorker(service, sink, rule) for sink in sinks]
+    for sink in sinks:
+        service.add_sink(sink, rule)
     service.start()
     try:
         yield service
@@ -288,9 +289,9 @@ def pause_of_a_refused_sink(folder, refitted):
     with running(refitted(), sink) as service:
         until(lambda: sink.equals(service.live))
     with running(path) as service:
-        worker = SinkWorker(service, sink)
+        service.add_sink(sink)
+        worker = service.sinks[0]
         worker._stop = Watched()
-        service.sinks.append(worker)
         worker.start()
         until(lambda: worker._stop.pauses)
         assert "newer history" in worker.failure
@@ -355,7 +356,8 @@ def test_one_epoch_is_begun_for_all_sinks(folder):
         begin = type(service.live).begin_epoch
         with pytest.MonkeyPatch.context() as watched:
             watched.setattr(type(service.live), "begin_epoch", lambda live: (begun.append(1), begin(live))[1])
-            service.sinks += [SinkWorker(service, sink) for sink in sinks]
+            for sink in sinks:
+                service.add_sink(sink)
             for worker in service.sinks:
                 worker.start()
             until(lambda: all(worker.history == REWRITTEN for worker in service.sinks))
@@ -446,8 +448,8 @@ def test_the_settings_of_a_sink_say_what_is_done(folder, refitted, tmp_path):
     path = refitted()
     with running(path, sinks=[ParquetSettings(folder=out, other_history="refuse")]) as service:
         until(has(service, REFUSED))
-        assert service.status().sinks[0]["history"] == REFUSED
-        assert service.status().sinks[0]["why"] == service.status().sinks[0]["failure"]
+        assert service.report.status().sinks[0]["history"] == REFUSED
+        assert service.report.status().sinks[0]["why"] == service.report.status().sinks[0]["failure"]
     assert read_rows(out).equals(before)
     with running(path, sinks=[ParquetSettings(folder=out)]) as service:
         until(has(service, REWRITTEN))

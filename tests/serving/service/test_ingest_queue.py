@@ -11,10 +11,8 @@ from dygcn.engine.events.wire import decode_events
 from dygcn.errors import WriteFailed
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT
-from dygcn.serving.service.current import CurrentSettings
-from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded
-from dygcn.serving.service.settings import Limits, ServiceSettings
-from dygcn.serving.service.workers import letters_of
+from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded, dead_letters_of
+from dygcn.serving.service.settings import CurrentSettings, Limits, ServiceSettings
 
 FEW = Limits(queued_events=10, queued_rows=1_000, cut_events=4, cut_rows=500)
 
@@ -184,7 +182,7 @@ def test_bad_events_wait_in_the_queue_too(ingest_queue, held):
     queue, answers = ingest_queue(), Answers()
     stop_writer(held, queue, answers)
     bad = decode_events(b"[1,2,3,4,5,6]", "json", "int64")
-    part = SourceBatch(bad.batch, dead=tuple(letters_of(bad.bad, "", 7)))
+    part = SourceBatch(bad.batch, dead=tuple(dead_letters_of(bad.bad, "", 7)))
     queue.submit(part, answers.to("bad"))
     assert queue.events == 7
     with pytest.raises(Overloaded):

@@ -27,13 +27,8 @@ def make():
     """Return a history without a service that works, its clock, and what counts for it."""
     clock, seen = Clock(), Observations()
     queue = SimpleNamespace(total_events=0, events=0)
-    service = SimpleNamespace(
-        observations=seen,
-        ingest_queue=queue,
-        live=SimpleNamespace(sequence=0),
-        total_reads=lambda: seen.requests.requests,
-    )
-    return LoadHistory(service, clock), clock, service
+    service = SimpleNamespace(observations=seen, queue=queue)
+    return LoadHistory(SimpleNamespace(sequence=0), queue, seen, clock), clock, service
 
 
 @given(st.lists(st.tuples(st.floats(-5, 30), st.integers(0, 500)), max_size=60))
@@ -41,7 +36,7 @@ def test_samples_are_bounded_and_in_order(steps):
     history, clock, service = make()
     for seconds, events in steps:
         clock.now += seconds
-        service.ingest_queue.total_events += events
+        service.queue.total_events += events
         history.sample()
     samples = history.since().samples
     times = [one.time for one in samples]

@@ -11,7 +11,6 @@ from dygcn.live.files import Snapshot
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.settings import Limits
-from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import FULL_DISK, LOST, Kept, Listed, until
 
@@ -92,8 +91,8 @@ def test_a_failing_pump_is_shown_by_its_public_name(serve):
     source.errors += [LOST] * 100_000
     sink.errors += [FULL_DISK] * 100_000
     served = serve(
-        sources=[lambda service: SourceWorker(service, source)],
-        sinks=[lambda service: SinkWorker(service, sink)],
+        sources=[source],
+        sinks=[sink],
     )
     until(lambda: served.service.sources[0].failures and served.service.sinks[0].failures)
     found = read(served)

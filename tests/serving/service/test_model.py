@@ -211,7 +211,7 @@ class Requests(RuleBasedStateMachine):
     def dead_letters(self):
         found = self.served.letters()
         assert len(found) == len(self.dead)
-        numbered = sorted((one["position"], one["row"]) for one in found if one["stream"] == "http:c")
+        numbered = sorted((one["offset"], one["row"]) for one in found if one["stream"] == "http:c")
         assert numbered == sorted(tuple(one[1:]) for one in self.dead if one[0] == "http:c")
         assert sorted(one["row"] for one in found) == sorted(cursor for _, _, cursor in self.dead)
 

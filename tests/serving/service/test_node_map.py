@@ -8,8 +8,8 @@ import pytest
 import dygcn
 from dygcn.errors import UnknownNode
 from dygcn.serving.service import node_map
+from dygcn.serving.service.links import LinkQueries
 from dygcn.serving.service.node_map import NodeMap
-from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.service import Service
 from tests.serving.service.serving import is_problem, on_loopback
 
@@ -21,8 +21,12 @@ def served(folder):
     service.stop()
 
 
+def queries(service):
+    return LinkQueries(service.live, service.reads, service.observations, service.budget)
+
+
 def make(service):
-    return NodeMap(service, Questions(service))
+    return NodeMap(service.live, service.reads, service.search, queries(service))
 
 
 def places(found):
@@ -70,8 +74,8 @@ def test_any_node_is_on_the_map(served, monkeypatch):
     found = one.answer(hidden).chosen
     assert found.points[0].id == found.id == hidden
     assert [point.id for point in found.points] == list(dict.fromkeys((hidden, *found.near, *found.linked)))
-    assert set(found.linked) == set(Questions(served).neighbors(hidden, 100).neighbors)
-    assert found.near == [near.id for near in served.nearest_to(hidden, 10).nodes]
+    assert set(found.linked) == set(queries(served).neighbors(hidden, 100).neighbors)
+    assert found.near == [near.id for near in served.search.nearest_to(hidden, 10).nodes]
     for point in found.points:
         if point.id in drawn:
             assert (point.x, point.y) == drawn[point.id]

@@ -103,12 +103,12 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
     class Lessened(msgspec.Struct):
         sequence: int
 
-    monkeypatch.setattr("dygcn.serving.service.service.Service.status", lambda self: Lessened(-1))
+    monkeypatch.setattr("dygcn.serving.service.status.StatusReport.status", lambda self: Lessened(-1))
     monkeypatch.setattr("dygcn.serving.service.metrics.Metrics.collect", lambda self: iter(()))
     monkeypatch.setattr(
-        "dygcn.serving.service.handlers.Handlers._check_count", lambda self, count, most, what: [][count]
+        "dygcn.serving.service.web.RequestParser.check_count", lambda self, count, most, what: [][count]
     )
-    status = "dygcn.serving.service.auth.Doors.status"
+    status = "dygcn.serving.service.auth.Authorizer.status"
     with serving(on_loopback(folder(), tokens=[token], limits=Limits(ids=2))) as served:
         monkeypatch.setattr(status, lambda self, scope, authorization, host: 200)
         header = f"Authorization: Bearer {secret}"

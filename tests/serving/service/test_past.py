@@ -11,7 +11,7 @@ import dygcn
 from dygcn.errors import OptionError
 from dygcn.live.durable.past import MOMENT_PATTERN
 from dygcn.live.durable.redacting import Redaction
-from dygcn.serving.service import past
+from dygcn.serving.service import vectors
 from dygcn.serving.service.settings import ServiceSettings, check_settings, parse_settings
 from tests.serving.service.serving import ARROW, is_problem, on_loopback, serving
 
@@ -73,7 +73,7 @@ def test_what_is_not_there(served):
 
 
 def test_one_moment_is_rebuilt_at_a_time(served, monkeypatch):
-    begun, may_end, whole, rebuilt = threading.Event(), threading.Event(), past.open_past, []
+    begun, may_end, whole, rebuilt = threading.Event(), threading.Event(), vectors.open_past, []
 
     def slow(folder, as_of):
         rebuilt.append(as_of)
@@ -82,7 +82,7 @@ def test_one_moment_is_rebuilt_at_a_time(served, monkeypatch):
         return whole(folder, as_of)
 
     assert served.get("/v1/vectors/1", as_of="4").status_code == 200
-    monkeypatch.setattr(past, "open_past", slow)
+    monkeypatch.setattr(vectors, "open_past", slow)
     assert served.get("/v1/vectors/2", as_of="4").status_code == 200  # it is kept
     assert rebuilt == []
     answers = []
@@ -103,7 +103,7 @@ def test_one_moment_is_rebuilt_at_a_time(served, monkeypatch):
 
 def test_a_failure_lets_the_next_one_in(served, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr(past, "open_past", lambda *_: 1 / 0)
+        broken.setattr(vectors, "open_past", lambda *_: 1 / 0)
         is_problem(served.get("/v1/vectors/1", as_of="1"), 500)
     assert served.get("/v1/vectors/1", as_of="1").status_code == 200
 
@@ -120,7 +120,7 @@ def test_what_is_kept_is_a_setting(folder):
 def test_a_moment_that_is_rebuilt_while_an_id_is_forgotten_is_not_kept(tmp_path, monkeypatch):
     with dygcn.open(tmp_path / "x", dygcn.fit([(1, 2), (2, 3), (3, 4)], dim=4)) as live:
         live.update(add=[(4, 1)])
-        kept, redact = past.Past(live), Redaction.redact_snapshots
+        kept, redact = vectors.PastReads(live), Redaction.redact_snapshots
 
         def ask_then_redact(self):
             assert kept.vectors("1", [1, 4]).missing == []

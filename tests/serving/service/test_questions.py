@@ -12,11 +12,11 @@ import pytest
 import dygcn
 from dygcn.live.what_if import TrialMoves
 from dygcn.schema.requests import WhatIfRequest
-from dygcn.serving.service import questions
+from dygcn.serving.service import links, what_if
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.questions import Questions
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.what_if import Trials
 from dygcn_lab.testbed.seeding import small_model
 from tests.serving.service.serving import is_problem, on_loopback
 
@@ -185,27 +185,27 @@ def test_explanations_add_up(serve):
     ],
 )
 def test_every_question_is_bounded_in_rows(serve, path, body):
-    served = serve(edges=[(0, spoke) for spoke in range(1, 40)], limits=Limits(asked_rows=20))
+    served = serve(edges=[(0, spoke) for spoke in range(1, 40)], limits=Limits(query_rows=20))
     answer = served.get(path) if body is None else served.ask(path, body)
-    assert "limits.asked_rows" in is_problem(answer, 400, "bad-option")
+    assert "limits.query_rows" in is_problem(answer, 400, "bad-option")
     assert served.get("/v1/recommend/0", among=[1, 2]).status_code == 200
     assert served.ask("/v1/what-if", {"add": [[98, 99]]}).status_code == 200
 
 
 def refused(answer):
-    return "limits.asked_rows" in is_problem(answer, 400, "bad-option")
+    return "limits.query_rows" in is_problem(answer, 400, "bad-option")
 
 
 def test_questions_count_nodes_that_a_change_adds(serve):
     """A small graph may become a large one: every question looks at all of it."""
-    served = serve(limits=Limits(asked_rows=3000))
+    served = serve(limits=Limits(query_rows=3000))
     add = [[100 + one, 1000 + one] for one in range(300)]
     assert served.ask("/v1/what-if", {"add": add}).status_code == 200
     for asked in ("nearest", "recommend"):
         assert served.ask("/v1/what-if", {"add": add, asked: [1]}).status_code == 200
         assert refused(served.ask("/v1/what-if", {"add": add, asked: [1] * 5}))
         assert served.ask("/v1/what-if", {asked: [1] * 5}).status_code == 200
-    small = serve(edges=RING, limits=Limits(asked_rows=600))
+    small = serve(edges=RING, limits=Limits(query_rows=600))
     assert small.ask("/v1/what-if", {"nearest": [1] * 10, "k": 1}).status_code == 200
     assert refused(small.ask("/v1/what-if", {"nearest": [1] * 10, "k": 40}))
 
@@ -215,7 +215,7 @@ def test_an_explanation_counts_every_event(serve, tmp_path):
     live = dygcn.start(small_model(orders=3))
     live.bulk([[(0, spoke) for spoke in range(1, 300)]])
     live.save(tmp_path / "star")
-    served = serve(path=tmp_path / "star", limits=Limits(asked_rows=12_000))
+    served = serve(path=tmp_path / "star", limits=Limits(query_rows=12_000))
     add = [[one, 1000 + one] for one in range(1, 31)]
     assert served.ask("/v1/what-if", {"add": add}).status_code == 200
     assert served.ask("/v1/explain", {"id": 1, "add": add[:3]}).status_code == 200
@@ -231,12 +231,12 @@ def test_the_passing_of_time_is_bounded_in_rows(serve, tmp_path, monkeypatch):
     live.update(add=[(0, spoke) for spoke in range(1, 300)], now=1.0)
     live.update([{"src": 0, "dst": one, "op": -1, "t": 1.0 + one} for one in range(1, 50)])
     live.save(tmp_path / "timed")
-    served = serve(path=tmp_path / "timed", clock_jump=10_000.0, limits=Limits(asked_rows=6000))
+    served = serve(path=tmp_path / "timed", clock_jump=10_000.0, limits=Limits(query_rows=6000))
     assert served.ask("/v1/what-if", {"add": [], "now": 3000.0}).status_code == 200
     events = [{"src": 900, "dst": 901 + one, "t": 102.0 + one} for one in range(20)]
     assert served.ask("/v1/what-if", {"events": events}).status_code == 200
     assert refused(served.ask("/v1/explain", {"id": 1, "events": events}))
-    strict = serve(path=_copied(tmp_path), clock_jump=10_000.0, limits=Limits(asked_rows=300))
+    strict = serve(path=_copied(tmp_path), clock_jump=10_000.0, limits=Limits(query_rows=300))
     assert strict.ask("/v1/what-if", {"add": [], "now": 60.0}).status_code == 200
     assert refused(strict.ask("/v1/what-if", {"add": [], "now": 3000.0}))
     assert refused(strict.ask("/v1/explain", {"id": 1, "add": [], "now": 3000.0}))
@@ -249,13 +249,14 @@ def _copied(folder):
 def test_paths_of_two_edges_are_bounded_in_rows(serve, monkeypatch):
     """In a dense graph far more paths are counted than there are nodes."""
     dense = [(a, b) for a in range(60) for b in range(a)]
-    monkeypatch.setattr(questions, "EVERYONE", 50)
-    served = serve(edges=dense, limits=Limits(asked_rows=600))
+    monkeypatch.setattr(links, "EVERYONE", 50)
+    monkeypatch.setattr(what_if, "EVERYONE", 50)
+    served = serve(edges=dense, limits=Limits(query_rows=600))
     assert served.ask("/v1/nearest", {"ids": [1] * 2, "by": "score"}).status_code == 200
     assert refused(served.ask("/v1/nearest", {"ids": [1] * 3, "by": "score"}))
     assert refused(served.ask("/v1/what-if", {"recommend": [1] * 3, "k": 1}))
     assert served.ask("/v1/what-if", {"nearest": [1] * 3, "k": 1}).status_code == 200
-    tight = serve(edges=dense, limits=Limits(asked_rows=100))
+    tight = serve(edges=dense, limits=Limits(query_rows=100))
     assert refused(tight.get("/v1/recommend/1"))
     assert tight.get("/v1/recommend/1", among=[2, 3]).status_code == 200
 
@@ -460,7 +461,7 @@ def test_a_trial_beside_the_writer_would_be_noticed(serve, folder, tmp_path, mon
             self._live._live._state.apply(batch)
         answer(None)
 
-    monkeypatch.setattr(Questions, "submit_trial", applied)
+    monkeypatch.setattr(Trials, "submit_trial", applied)
     with pytest.raises(AssertionError):
         check_nothing_is_left(serve, folder, tmp_path, trials=20, updates=5)
 
@@ -469,20 +470,21 @@ def test_nobody_sees_the_clock_of_a_trial(folder, learned, tmp_path, monkeypatch
     learned.save(tmp_path / "timed")
     service = Service(on_loopback(tmp_path / "timed", clock_jump=100.0))
     try:
-        latest, seen = service.latest_time(), []
+        latest, seen = service.clock.latest(), []
         whole = TrialMoves.__init__
 
         def look(self, trial):
-            seen.append((trial._state.graph.clock, service.latest_time()))
+            seen.append((trial._state.graph.clock, service.clock.latest()))
             whole(self, trial)
 
         monkeypatch.setattr(TrialMoves, "__init__", look)
         done = threading.Event()
         wanted = msgspec.convert({"add": [[1, 2]], "now": latest - 1.0}, type=WhatIfRequest)
-        Questions(service).submit_trial(wanted, lambda result: (seen.append(result), done.set()))
+        trials = Trials(service.live, service.queue, service.clock, service.observations, service.budget)
+        trials.submit_trial(wanted, lambda result: (seen.append(result), done.set()))
         assert done.wait(20)
         assert seen[0] == (latest - 1.0, latest)
-        assert service.latest_time() == latest
+        assert service.clock.latest() == latest
     finally:
         service.stop()
 

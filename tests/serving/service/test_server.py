@@ -43,7 +43,7 @@ def test_too_many_connections_are_told_to_come_again(serve):
 
 
 def test_a_crowd_that_nobody_counts_would_be_noticed(serve, monkeypatch):
-    monkeypatch.setattr(listening.Crowd, "refusal", lambda self, scope: None)
+    monkeypatch.setattr(listening.Connections, "refusal", lambda self, scope: None)
     with pytest.raises(AssertionError):
         test_too_many_connections_are_told_to_come_again(serve)
 

@@ -8,12 +8,11 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import read_events, rows_of
-from dygcn.errors import FolderInUse, MissingExtra, MissingFolder, OptionError
+from dygcn.errors import FolderInUse, MissingExtra, MissingFolder, OptionError, UnknownNode
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.serving.service.questions import Questions
+from dygcn.serving.service.nearest import NearestSearch
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.traffic import Rate
-from dygcn.serving.service.workers import SinkWorker, SourceWorker
+from dygcn.serving.service.status import Rate
 from dygcn.serving.sinks import ParquetSettings
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import Kept, Listed, until
@@ -38,7 +37,7 @@ def write(service, *edges, remove=()):
     done, results = threading.Event(), []
     rows = [(a, b, 0.0, 1) for a, b in edges] + [(a, b, 0.0, -1) for a, b in remove]
     batch = read_events(rows)
-    service.ingest_queue.submit(SourceBatch(batch), lambda result: (results.append(result), done.set()))
+    service.queue.submit(SourceBatch(batch), lambda result: (results.append(result), done.set()))
     assert done.wait(20)
     return results[0]
 
@@ -53,7 +52,8 @@ def test_a_read_never_sees_half_an_update(start):
 
     def read():
         while not stop.is_set():
-            _, here, vectors, missing = service.vectors(ids)
+            found = service.reads.vectors(ids)
+            here, vectors, missing = found.ids, found.vectors, found.missing
             seen.add(len(here))
             if len(here) not in (0, 301) or len(missing) != 301 - len(here) or len(vectors) != len(here):
                 wrong.append(len(here))
@@ -94,7 +94,7 @@ def test_reads_without_the_lock_would_be_noticed(start, monkeypatch):
     def in_two_halves(batch, now):
         middle = len(batch) // 2
         service.live._state.apply(rows_of(batch, np.arange(middle)), now)
-        wrong.append(len(service.vectors([20_000 + i for i in range(300)])[1]))
+        wrong.append(len(service.reads.vectors([20_000 + i for i in range(300)]).ids))
         return apply(rows_of(batch, np.arange(middle, len(batch))), now)
 
     monkeypatch.setattr(service.live._live, "_apply", in_two_halves)
@@ -111,12 +111,12 @@ def test_vectors_are_those_of_the_embedding_whatever_moved(start):
         edges = generator.integers(0, 30, (5, 2)).tolist()
         write(service, *map(tuple, edges[:3]), remove=[tuple(edge) for edge in edges[3:]])
         ids = list(service.live)
-        _, here, vectors, _ = service.vectors(ids)
-        assert here == ids
-        assert np.array_equal(vectors, service.live.vectors(ids))
+        found = service.reads.vectors(ids)
+        assert found.ids == ids
+        assert np.array_equal(found.vectors, service.live.vectors(ids))
         node = ids[int(generator.integers(len(ids)))]
-        assert np.array_equal(service.vector(node)[1], service.live[node])
-        near = [one.id for one in service.nearest_to(node, 3).nodes]
+        assert np.array_equal(service.reads.vector(node)[1], service.live[node])
+        near = [one.id for one in service.search.nearest_to(node, 3).nodes]
         assert near == [one for one, _ in service.live.nearest(node, k=3)]
     assert service.live.digest() == service.live.recompute().digest()
 
@@ -125,8 +125,8 @@ def test_the_status_is_true(start):
     service = start()
     service.start()
     write(service, (1, 100), (100, 101))
-    service.vector(1)
-    status = service.status()
+    service.reads.vector(1)
+    status = service.report.status()
     assert (status.sequence, status.nodes, status.edges) == (1, 7, 7)
     assert (status.dim, status.orders, status.rule, status.ids) == (8, 2, "exact", "int64")
     assert (status.traffic.events, status.traffic.requests, status.traffic.reads) == (2, 1, 1)
@@ -134,14 +134,14 @@ def test_the_status_is_true(start):
     assert (status.accepting, status.failure) == (True, None)
     assert status.queue.most_events == service.settings.limits.queued_events
     write(service, remove=[(100, 101), (1, 100)])
-    assert not {100, 101} & set(service.status().moved_last)
+    assert not {100, 101} & set(service.report.status().moved_last)
 
 
 def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
     service = Service(on_loopback(folder()))
     order, sink = [], Kept()
-    service.sources.append(SourceWorker(service, Listed()))
-    service.sinks.append(SinkWorker(service, sink))
+    service.add_source(Listed())
+    service.add_sink(sink)
     for name, owner in (
         ("source", service.sources[0]),
         ("sink", service.sinks[0]),
@@ -151,7 +151,7 @@ def test_a_drain_goes_from_the_sources_to_the_disk(folder, monkeypatch):
             owner, "stop", lambda until, stop=stop, name=name: (order.append(name), stop(until))[1]
         )
     for name, owner, end in (
-        ("queue", service.ingest_queue, "close"),
+        ("queue", service.queue, "close"),
         ("snapshot", service.live, "snapshot"),
         ("disk", service.live, "close"),
     ):
@@ -197,19 +197,13 @@ def test_vectors_that_are_not_finite_are_refused(start):
     service = start()
     for wrong in ([float("nan")] * 8, [float("inf")] * 8, [1e300] * 8, [0.0] * 7, []):
         with pytest.raises(OptionError, match="allowed are 8 finite ones"):
-            service.nearest(wrong, 3)
-
-
-def test_letters_without_a_name_have_numbers_that_grow(start):
-    service = start()
-    numbers = [service.next_letter() for _ in range(100)]
-    assert numbers == sorted(set(numbers))
+            service.search.nearest(wrong, 3)
 
 
 def test_everyone_is_told_after_each_transaction(start):
     service = start()
     result = []
-    service.notify(lambda: result.append(service.live.sequence))
+    service.updates.add(lambda: result.append(service.live.sequence))
     write(service, (1, 100))
     write(service, (1, 101))
     assert result == [1, 2]
@@ -223,8 +217,8 @@ def test_moving_nodes_do_not_pile_up(start):
         write(service, *hub, (50_000, 70_000 + number))
     assert len(service.live._live._change_record().behind(0).nodes) <= service.live._state.graph.ids.high
     service.start()
-    until(lambda: service.status().nearest["pending"] == 0)
-    found = service.nearest_to(50_000, 400).nodes
+    until(lambda: service.report.status().nearest["pending"] == 0)
+    found = service.search.nearest_to(50_000, 400).nodes
     assert {one.id for one in found} == set(service.live) - {50_000}
 
 
@@ -273,18 +267,19 @@ def interrupted_search(start, monkeypatch):
     service = start()
     for one in range(40):
         service.live.update(add=[(one, one + 1)])
-    whole = service.index.candidates
+    index = service.search.index
+    whole = index.candidates
 
     def candidates(*asked):
         found = whole(*asked)
         service.live.update(add=[(500, 7), (500, 8), (500, 6)])
         return found
 
-    monkeypatch.setattr(service.index, "candidates", candidates)
+    monkeypatch.setattr(index, "candidates", candidates)
     asks = {
-        "one": lambda: service.nearest_to(7, 5).nodes,
-        "vector": lambda: service.nearest(service.live[7].tolist(), 6).nodes[1:],
-        "many": lambda: Questions(service).nearest_of([7], 5, "cosine").of[0].nodes,
+        "one": lambda: service.search.nearest_to(7, 5).nodes,
+        "vector": lambda: service.search.nearest(service.live[7].tolist(), 6).nodes[1:],
+        "many": lambda: service.search.nearest_of([7], 5).of[0].nodes,
     }
     return asks, lambda: [one for one, _ in service.live.nearest(7, k=5)]
 
@@ -300,9 +295,18 @@ def test_whoever_comes_near_while_candidates_are_found_is_not_missed(interrupted
 
 
 def test_candidates_of_before_would_be_noticed(interrupted_search, monkeypatch):
-    monkeypatch.setattr(Service, "_mended", lambda self, found: found.nodes)
+    monkeypatch.setattr(NearestSearch, "_as_of_now", lambda self, found: found.nodes)
     asks, exact = interrupted_search
     assert [one.id for one in asks["one"]()] != exact()
+
+
+def missing(service, node):
+    """Return whether a search says that a node is not there."""
+    try:
+        service.search.nearest_to(node, 3)
+    except UnknownNode:
+        return True
+    return False
 
 
 def test_neighbours_of_a_node_that_changed_while_the_index_was_busy_are_those_of_now(start):
@@ -310,11 +314,11 @@ def test_neighbours_of_a_node_that_changed_while_the_index_was_busy_are_those_of
     service = start()
     service.live.update(add=[(900, 1)])
     found = []
-    with service.index.lock:
-        asking = threading.Thread(target=lambda: found.append(service.nearest_to(900, 3)))
+    with service.search.index.lock:
+        asking = threading.Thread(target=lambda: found.append(missing(service, 900)))
         asking.start()
         time.sleep(0.2)
         service.live.update(remove=[(900, 1)])
         service.live.update(add=[(901, 1)])  # gets the number of 900
     asking.join()
-    assert found == [None]
+    assert found == [True]

@@ -12,11 +12,10 @@ from dygcn.cluster import launch as start_shards
 from dygcn.engine.events import id_column
 from dygcn.engine.models import Surprises
 from dygcn.errors import FeatureError, OptionError
-from dygcn.serving.service import surprises
+from dygcn.serving.service import observations
+from dygcn.serving.service.observations import SurpriseRecord
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits, Shards, check_settings, parse_settings
-from dygcn.serving.service.surprises import SurpriseRecord
-from dygcn.serving.service.workers import SourceWorker
 from dygcn_lab.testbed.served import served_process
 from tests.live.test_history import table
 from tests.serving.service.serving import on_loopback, serving
@@ -94,7 +93,7 @@ def test_over_the_limit_the_newest_are_listed_and_the_rest_is_owned_up_to():
 
 
 def test_what_does_not_fit_is_owned_up_to(monkeypatch):
-    monkeypatch.setattr(surprises, "MOST", 3)
+    monkeypatch.setattr(observations, "MOST", 3)
     record = SurpriseRecord()
     for sequence in range(1, 6):
         record.add(measured((sequence, 100, 1.0)), sequence)
@@ -292,7 +291,7 @@ def test_a_forget_event_of_a_source_counts(saved, tmp_path, serve):
     served = serve(
         path=tmp_path / "graph",
         track_surprise=True,
-        sources=[lambda service: SourceWorker(service, source)],
+        sources=[source],
     )
     until(lambda: pairs(page(served)) == [(3, 100)])
     source.messages.append(message(2, b'{"op": "forget", "id": 3}'))

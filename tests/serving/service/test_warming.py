@@ -13,10 +13,10 @@ import dygcn
 from dygcn.engine.models import Model, State
 from dygcn.serving.service import app as web
 from dygcn.serving.service.app import make_app
-from dygcn.serving.service.handlers import arrow_stream
 from dygcn.serving.service.metrics import Metrics
+from dygcn.serving.service.readiness import warm_up
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.warming import warm_up
+from dygcn.serving.service.web import arrow_stream
 from tests.live.test_rolled import model_of
 from tests.seeded import ROOT
 from tests.serving.service.conftest import EDGES
@@ -26,7 +26,7 @@ from tests.serving.service.serving import ARROW, NDJSON, on_loopback
 def image(service):
     """Everything that a warm-up must leave alone."""
     live = service.live
-    status = msgspec.to_builtins(service.status())
+    status = msgspec.to_builtins(service.report.status())
     del status["uptime"]
     files = {
         path.relative_to(live._folder): path.read_bytes()
@@ -45,7 +45,7 @@ def image(service):
         live._log.last,
     )
     of_others = b"process_", b"dygcn_disk_free_bytes"  # whatever else runs on this machine
-    metrics = [line for line in Metrics(service).text().splitlines() if not line.startswith(of_others)]
+    metrics = [line for line in Metrics(service.report).text().splitlines() if not line.startswith(of_others)]
     return standing, dict(live.streams), status, files, metrics
 
 
@@ -78,7 +78,7 @@ def test_a_warm_up_changes_nothing_that_is_served(folder, kind):
         lambda service: service.live.update(add=[(1, 2)]),
         lambda service: service.live.update(add=[(1, 3)], stream="http:warm", offset=0),
         lambda service: service.live._forget_stream("none") or service.live.feed.begin_epoch(),
-        lambda service: service.vector(1),
+        lambda service: service.reads.vector(1),
         lambda service: (service.live._folder / "warm").touch(),
     ],
     ids=["new edge", "known edge", "stream", "epoch", "counted read", "file"],

@@ -15,7 +15,7 @@ from dygcn.errors import SourceError, WriteFailed
 from dygcn.serving.service import workers as workers
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
-from dygcn.serving.service.workers import SinkWorker, SourceWorker
+from dygcn.serving.service.workers import SinkWorker
 from tests.serving.service import streams
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import FULL_DISK, LOST, Forgetful, Kept, Listed, message, until
@@ -31,9 +31,9 @@ def _short_pauses(monkeypatch):
 def running(path, source=None, sink=None, **limits):
     service = Service(on_loopback(path, limits=Limits(**limits)))
     if source is not None:
-        service.sources.append(SourceWorker(service, source))
+        service.add_source(source)
     if sink is not None:
-        service.sinks.append(SinkWorker(service, sink))
+        service.add_sink(sink)
     service.start()
     try:
         yield service
@@ -177,8 +177,8 @@ def test_a_failure_is_shown_while_it_lasts(folder, monkeypatch):
     source.errors += [LOST]
     with running(folder(), source) as service:
         until(lambda: service.sources[0].failure is not None)
-        assert service.status().sources[0]["failure"] == str(LOST)
-        assert service.status().sources[0]["lag"] is None
+        assert service.report.status().sources[0]["failure"] == str(LOST)
+        assert service.report.status().sources[0]["lag"] is None
         until(lambda: service.sources[0].failure is None)
         until(lambda: service.live.streams.get("clicks") == 12)
 
@@ -200,7 +200,7 @@ def test_a_source_waits_where_requests_are_shed(folder):
     source = Listed(path_of(0, 400), at_once=60)
     with running(folder(), source, queued_events=20, cut_events=5) as service:
         until(lambda: service.live.streams.get("clicks") == 409)
-        assert service.ingest_queue.shed == 0 or service.live.streams["clicks"] == 409
+        assert service.queue.shed == 0 or service.live.streams["clicks"] == 409
         assert all(node in service.live for node in range(1000, 1401))
 
 
@@ -217,8 +217,9 @@ def test_a_stream_with_an_impossible_name_harms_nobody_else(folder, wrong):
     with running(folder(), Listed([Message(wrong, 1, b"[]")])) as service:
         until(lambda: service.sources[0].failures > 0)
         done = threading.Event()
-        service.ingest_queue.submit(
-            workers.source_batches([message(1, edge(1, 99))], service)[0], lambda result: done.set()
+        service.queue.submit(
+            workers.source_batches([message(1, edge(1, 99))], service.live, None)[0],
+            lambda result: done.set(),
         )
         assert done.wait(20)
         assert 99 in service.live
@@ -235,7 +236,7 @@ def test_after_a_failed_write_the_messages_come_again(folder, monkeypatch):
         until(lambda: service.sources[0].failures > 1)
         until(lambda: "the disk is full" in (service.sources[0].failure or ""))
         assert service.live.streams["clicks"] == 19
-        assert service.accepting is False
+        assert service.live._log.failure is failure
     with running(path, Listed(path_of(0, 15))) as service:
         until(lambda: service.live.streams.get("clicks") == 24)
         assert all(node in service.live for node in range(1000, 1016))
@@ -260,7 +261,7 @@ def write(service, *edges):
     done = threading.Event()
     body = msgspec.json.encode([{"src": a, "dst": b, "op": op} for a, b, op in edges])
     found = workers._decode(message(0, body), service.live.model.ids, None)
-    service.ingest_queue.submit(workers.SourceBatch(found.batch), lambda result: done.set())
+    service.queue.submit(workers.SourceBatch(found.batch), lambda result: done.set())
     assert done.wait(20)
 
 
@@ -355,8 +356,8 @@ def test_a_place_kept_before_the_write_would_be_noticed(folder, monkeypatch):
     """If the place goes ahead of the write, a failed write is a lost row."""
 
     def early(self):
-        with self.service.live.lock:
-            page = self.service.live.feed.since(self._place.next, 1_000)
+        with self._live.lock:
+            page = self._live.feed.since(self._place.next, 1_000)
         self._place.next = page.next
         if len(page.rows):
             self._sink.write(page.rows)

@@ -13,8 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+    from dygcn.engine.records import Float32, Float64, Int64, Moment
 
 
 class DegreeProduct:

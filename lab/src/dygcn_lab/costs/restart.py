@@ -85,7 +85,7 @@ def _reopened(folder: Path, cursor: str, asked: int) -> dict[str, Any]:
     service.start()
     for name in ("first_nearest_seconds", "second_nearest_seconds"):
         begun = time.perf_counter()
-        service.nearest_to(asked, 10)
+        service.search.nearest_to(asked, 10)
         result[name] = time.perf_counter() - begun
     begun = time.perf_counter()
     service.stop()

@@ -10,8 +10,7 @@ import numpy as np
 from dygcn.engine.measures import unit_rows
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.steps import Moment
+    from dygcn.engine.records import Float32, Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ def motion(before: Float32, after: Float32, moment: Moment) -> Motion:
 
     Examples
     --------
-    >>> from dygcn_lab.evaluation.steps import Moment
+    >>> from dygcn.engine.records import Moment
     >>> edge = np.array([[0, 1]])
     >>> moment = Moment(edge[:, 0], edge[:, 1], np.array([1]), edge)
     >>> before = np.array([[1, 0], [1, 0], [0, 1]], np.float32)

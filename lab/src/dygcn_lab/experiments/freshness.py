@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.steps import Moment
+    from dygcn.engine.records import Float32, Moment
 
 
 def row_vectors(model: Model, nodes: int) -> Float32:

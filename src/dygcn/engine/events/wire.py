@@ -29,7 +29,7 @@ class BadEvent(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The events of a message: good ones, bad ones, and those that ask to forget."""
+    """What a message held: good events, and bad ones."""
 
     batch: EventBatch  # the good events, in order
     rows: Int64  # (len(batch),) the position of each in the message
@@ -63,26 +63,7 @@ def decode_events(
     limit: int = 1_000_000,
     related: bool = False,
 ) -> Decoded:
-    """Return the good events of one message, and the bad ones, each with its reason; for any bytes.
-
-    A body that cannot be split into events is one bad event at row -1; more than `limit` events are an
-    `EventError`. If some events have a `t` and others do not, the latter are bad.
-
-    Parameters
-    ----------
-    form
-        ``"json"`` (an object, or a list of them), ``"ndjson"`` (an object a line) or ``"arrow"`` (an IPC
-        stream, not compressed). An event has `src` and `dst`, and optionally `op` (1 or ``"add"``, -1 or
-        ``"remove"``), `weight` and `t`; other fields are ignored. As JSON, ``{"op": "forget", "id": ...}``
-        asks for an id to be forgotten.
-    kind
-        Type of the ids, as a model has it. With kinds, `src` and `dst` are text such as ``"item:50"``, or ids
-        whose kind the fields `src_kind` and `dst_kind` name, or their order where there are two kinds.
-    latest
-        The greatest `t` that is allowed.
-    related
-        Whether the field `relation` is read; other models leave it alone as any other field.
-    """
+    """Return the good events of one message, and the bad ones, each with its reason."""
     if form not in _READERS:
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
     kinds = kinds_of(kind)

@@ -148,7 +148,7 @@ class SharedRows:
 
     def _pulled_places(self, pulls: Pulls) -> layout.PulledPlaces:
         place = self._segments.place
-        arcs, heavy, shift = pulls.arrays
+        arcs, heavy, shift = pulls.parts
         slot, rows, has, *_, earlier = heavy.arrays
         *before, ticks = earlier.arrays
         return layout.PulledPlaces(

@@ -16,13 +16,12 @@ from dygcn.schema.requests import VectorsRequest
 from dygcn.serving.json_text import encode, vector_text
 from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.upstream import Writer
-from dygcn.serving.service.auth import Doors
-from dygcn.serving.service.body_limits import Bodies, Body
-from dygcn.serving.service.content_coding import coded, coded_beside
-from dygcn.serving.service.current import CurrentSettings
-from dygcn.serving.service.handlers import ARROW, JSON, read_body, read_id
+from dygcn.serving.service.auth import Authorizer
+from dygcn.serving.service.bodies import Bodies, Body, coded, coded_beside
 from dygcn.serving.service.ingest_queue import Overloaded
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.routes import ARROW, JSON, ROUTES
+from dygcn.serving.service.settings import CurrentSettings
+from dygcn.serving.service.web import read_body, read_id
 
 with extra("serve"):
     from starlette.types import Receive, Scope, Send
@@ -35,7 +34,7 @@ Answer = tuple[dict[str, str], bytes]
 _TYPE = (b"content-type", JSON.encode())
 
 
-class Rows(Protocol):
+class SharedVectors(Protocol):
     """Rows that the writer shares; None: ask the writer."""
 
     def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
@@ -45,7 +44,7 @@ class Rows(Protocol):
         """Return the sequence, who is there with their vectors, and who is not."""
 
 
-class NoRows:
+class NothingShared:
     """Nothing is shared, so the writer is asked for everything."""
 
     def vector(self, node: int | str) -> None:
@@ -56,21 +55,9 @@ class NoRows:
 
 
 class ReaderApp:
-    """The application of a reader: a plain ASGI callable, whose way to a vector is short.
+    """The application of a reader: a plain ASGI callable, whose way to a vector is short."""
 
-    Parameters
-    ----------
-    rows
-        Where vectors are read.
-    writer
-        Who is asked for everything else.
-    current
-        Tokens, names and limits.
-    kind
-        Of ids: ``"int64"`` or ``"string"``.
-    """
-
-    def __init__(self, rows: Rows, writer: Writer, current: CurrentSettings, kind: str) -> None:
+    def __init__(self, rows: SharedVectors, writer: Writer, current: CurrentSettings, kind: str) -> None:
         self._rows, self._writer, self._current, self._kind = rows, writer, current, kind
         self._one = ONE.removesuffix("{id}")
         self.prefix = self._one.encode()
@@ -80,7 +67,7 @@ class ReaderApp:
         self._follow_settings()
 
     def _follow_settings(self) -> None:
-        self._doors = Doors(self._current.http)
+        self._authorizer = Authorizer(self._current.http)
         self._bodies.most = self._current.limits.bodies_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,7 +107,7 @@ class ReaderApp:
 
     def _may_read(self, headers: dict[bytes, bytes]) -> bool:
         authorization, host = headers.get(b"authorization"), headers.get(b"host")
-        return self._doors.allows_read(authorization, host)
+        return self._authorizer.allows_read(authorization, host)
 
     # ---- many vectors --------------------------------------------------------------------------------
 

@@ -16,13 +16,12 @@ import msgspec
 from dygcn.live.shared import RowReader
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.observing.request_ids import ID_HEADER, new_ids
-from dygcn.serving.readers.app import NoRows, ReaderApp, Rows
+from dygcn.serving.readers.app import NothingShared, ReaderApp, SharedVectors
 from dygcn.serving.readers.connection import ReaderConnection
 from dygcn.serving.readers.upstream import Writer
-from dygcn.serving.service.current import CurrentSettings
-from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
-from dygcn.serving.service.server import Listening, State, allow_many_connections, shared_socket
-from dygcn.serving.service.settings import ServiceSettings
+from dygcn.serving.service.reader_processes import Replace, Start, Stop, ToReader
+from dygcn.serving.service.server import ConnectionState, Listening, allow_many_connections, shared_socket
+from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class ReaderServer(Listening):
 
     def __init__(self, app: ReaderApp, current: CurrentSettings) -> None:
         super().__init__(app, current)
-        self._app, self._ids, state = app, new_ids(), cast("State", self.server_state)
+        self._app, self._ids, state = app, new_ids(), cast("ConnectionState", self.server_state)
         state.prefix, state.at_once = app.prefix, self._at_once
         self._dated_of: list[tuple[bytes, bytes]] = []
         self._dated = b""
@@ -43,7 +42,7 @@ class ReaderServer(Listening):
         self, url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
     ) -> bytes | None:
         """Return a whole answer, head and body; None: it takes the usual way."""
-        if self._crowd.refuses(client):
+        if self._counted.refuses(client):
             return None
         answer = self._app.answer(url, headers)
         if answer is None:
@@ -90,15 +89,15 @@ class ReaderServer(Listening):
             os.write(sys.stdout.fileno(), msgspec.json.encode(self._app.counts) + b"\n")
 
 
-def rows_of(handle: str) -> Rows:
+def rows_of(handle: str) -> SharedVectors:
     """Return the rows that the writer shares; those that say "ask the writer" where it shares none."""
     if not handle:
-        return NoRows()
+        return NothingShared()
     try:
         return RowReader(handle.encode())
     except OSError as error:  # /proc shows this process nothing of the writer
         _LOG.warning("shared rows cannot be read, so every request is passed on: %s", error)
-        return NoRows()
+        return NothingShared()
 
 
 def main() -> None:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from dygcn._extras import extra
 from dygcn.serving.observing.request_ids import ID_HEADER
-from dygcn.serving.service.crowd import HEALTH
+from dygcn.serving.service.connections import HEALTH, PEER
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.reader_messages import PEER
 from dygcn.serving.service.server import MOST_HEAD
 
 with extra("serve"):
@@ -180,13 +179,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Writer:
-    """Passes requests to the writer, over connections that are kept.
-
-    Parameters
-    ----------
-    path
-        Of the writer's socket.
-    """
+    """Passes requests to the writer, over connections that are kept."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -197,15 +190,7 @@ class Writer:
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, begun: bytes = b"", *, whole: bool = False
     ) -> None:
-        """Pass a request on, and its answer back.
-
-        Parameters
-        ----------
-        begun
-            What was read of the body already.
-        whole
-            Whether that was all.
-        """
+        """Pass a request on, and its answer back."""
         try:
             connection = await self._ask(scope, receive, begun, whole)
         except (OSError, Gone, TimeoutError):

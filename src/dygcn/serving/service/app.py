@@ -1,4 +1,4 @@
-"""The thin web shell: doors first, then a handler, and every error as a problem."""
+"""The application: authorization first, then a handler, and every error as a problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,23 +21,29 @@ from dygcn._extras import extra
 from dygcn.errors import DygcnError, OptionError
 from dygcn.serving.observing.events import note
 from dygcn.serving.observing.request_ids import current_request_id
-from dygcn.serving.service.auth import Doors
-from dygcn.serving.service.behind_readers import behind_readers
-from dygcn.serving.service.body_limits import Body
-from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.content_coding import CODINGS, compressed, decoded
+from dygcn.serving.service.auth import Authorizer
+from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
+from dygcn.serving.service.changes import ChangeHandlers, ChangePages, Waiters
+from dygcn.serving.service.dead_letters import DeadLetterHandlers
 from dygcn.serving.service.drain import leave_behind
-from dygcn.serving.service.handlers import FORMS, content_type
-from dygcn.serving.service.mending import Mending
+from dygcn.serving.service.events import EventHandlers
+from dygcn.serving.service.links import LinkHandlers, LinkQueries
 from dygcn.serving.service.metrics import Metrics
+from dygcn.serving.service.nearest import NearestHandlers
+from dygcn.serving.service.node_map import MapHandlers, NodeMap
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
-from dygcn.serving.service.routes import ROUTES, V1
-from dygcn.serving.service.routes import Route as Entry
+from dygcn.serving.service.reader_processes import behind_readers
+from dygcn.serving.service.readiness import warm_up
+from dygcn.serving.service.routes import JSON, ROUTES, V1, Route
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.settings import ServiceSettings
-from dygcn.serving.service.warming import warm_up
+from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
+from dygcn.serving.service.status import StatusHandlers
+from dygcn.serving.service.vectors import VectorHandlers
+from dygcn.serving.service.web import RequestParser, content_type
+from dygcn.serving.service.what_if import TrialHandlers, Trials
 
 with extra("serve"):
     from starlette.applications import Starlette
@@ -46,7 +52,8 @@ with extra("serve"):
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import Response
-    from starlette.routing import Match, Route
+    from starlette.routing import Match
+    from starlette.routing import Route as WebRoute
 
 _SMALL = 64 << 10  # bytes of a body that is read without waiting for its turn
 _SWITCH = 1e-4  # seconds; with the usual 5 ms the writing thread would wait that long after every loop
@@ -63,8 +70,7 @@ _DENIED = {
     403: ("forbidden", "the token does not have the scope for this"),
     421: ("misdirected", "the service is not known by that host name; add it to http.names"),
 }
-
-
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 _ASK = 'Basic realm="dygcn: any name, the token as password"'
 
 
@@ -83,47 +89,121 @@ class _AnyText(Convertor[str]):
 register_url_convertor("node", _AnyText())
 
 
-class Web(Mending):
-    """The handlers that need the web itself."""
+class AboutHandlers:
+    """Handlers of the page, and of the description of all routes."""
 
-    def __init__(self, service: Service, waiters: Waiters) -> None:
-        super().__init__(service, waiters)
-        self.metrics = Metrics(service)
-        service.current.watch(self._follow_settings)
-        self._follow_settings()
+    def __init__(self) -> None:
+        self.description = b""
         self._page = (files("dygcn.serving.service") / "page.html").read_bytes()
         self._page_rules = page_rules(self._page)
 
-    def _follow_settings(self) -> None:
-        """Take what may change while the service runs."""
-        model, limits, http = self.service.live.model, self.limits, self.service.current.http
-        self.doors = Doors(http)
-        self.bodies.most, self.waiters.most = limits.bodies_bytes, limits.feeds
-        described = describe(limits, model.ids, model.dim, guarded=bool(http.tokens))
-        self._openapi = msgspec.json.encode(described)
-
-    async def get_metrics(self, request: Request) -> Response:
-        """Return the metrics."""
-        text = await run_in_threadpool(self.metrics.text)
-        return Response(text, media_type="text/plain; version=0.0.4")
-
     async def get_openapi(self, request: Request) -> Response:
         """Return the description of all routes."""
-        return Response(self._openapi, media_type="application/json")
+        return Response(self.description, media_type=JSON)
 
     async def get_page(self, request: Request) -> Response:
         """Return the page."""
         return Response(self._page, media_type="text/html; charset=utf-8", headers=self._page_rules)
 
 
-def page_rules(page: bytes) -> dict[str, str]:
-    """Return the headers of a page: its own script and style may run, by their hashes, and nothing else.
+class Guard:
+    """What is done for the requests of every route: authorization, bounds, errors as problems, counts."""
 
-    Examples
-    --------
-    >>> page_rules(b"<style>p {}</style><script>1</script>")["Content-Security-Policy"][:51]
-    "default-src 'none'; script-src 'sha256-a4ayc/80/OGd"
-    """
+    def __init__(self, current: CurrentSettings, parser: RequestParser, observations: Observations) -> None:
+        self._current, self._parser, self._seen = current, parser, observations
+        current.watch(self._follow_settings)
+        self._follow_settings()
+
+    def _follow_settings(self) -> None:
+        self._authorizer = Authorizer(self._current.http)
+        self._parser.bodies.most = self._current.limits.bodies_bytes
+
+    def around(self, route: Route, handler: Handler) -> Handler:
+        """Return a handler with all of it."""
+
+        async def answer(request: Request) -> Response:
+            headers = request.headers
+            authorization, host = headers.get("authorization"), headers.get("host")
+            status = self._authorizer.status(route.scope, authorization, host)
+            if status != 200:
+                return denied(status)
+            try:
+                _check_query(route, request)
+                if not route.forms:
+                    return await handler(request)
+                with self._parser.bodies.opened() as body:
+                    return await self._read_body(request, route, body) or await handler(request)
+            except DygcnError as error:
+                return refusal(error)
+            except Exception as error:
+                note("request.failed", method=route.method, route=route.path, exc_info=error)
+                return await _unexpected(request, error)
+
+        async def traced(request: Request) -> Response:
+            tracing = self._seen.tracing
+            with tracing.request(route.method, route.path, request.headers) as span:
+                response = await answer(request)
+                tracing.answered(span, response.status_code, current_request_id())
+                return response
+
+        async def counted(request: Request) -> Response:
+            begun = time.perf_counter()
+            response = await (traced(request) if self._seen.tracing.on else answer(request))
+            response = await compressed(response, request.headers.get("accept-encoding", ""))
+            self._seen.requests.count(route.path, response.status_code, time.perf_counter() - begun)
+            return response
+
+        return counted
+
+    async def _read_body(self, request: Request, route: Route, body: Body) -> Response | None:
+        """Read the body within its bounds; return the refusal, if it is one."""
+        bodies, limits = self._parser.bodies, self._parser.limits
+        if content_type(request) not in route.forms:
+            return problem("unsupported-media-type", f"send Content-Type: {', '.join(route.forms)}")
+        coding = request.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity", *CODINGS):
+            understood = ", ".join(CODINGS)
+            detail = f"Content-Encoding is {coding[:40]!r}; understood are {understood}, or none"
+            return problem("unsupported-encoding", detail, Accept_Encoding=understood)
+        most, patience = limits.body_bytes, limits.seconds_to_send
+        length = request.headers.get("content-length", "0")
+        if length.isascii() and length.isdigit() and int(length) > most:
+            return too_large(most)
+        try:
+            async with asyncio.timeout(patience):
+                async for chunk in request.stream():
+                    body.take(chunk)
+                    if body.size > most:
+                        return too_large(most)
+                    if body.size > _SMALL:
+                        await bodies.turn()
+        except TimeoutError:
+            return problem("too-slow", f"the body did not come within {patience:g} s", Connection="close")
+        except ClientDisconnect:
+            return problem("interrupted", "the body ended too early")
+        request._body = b"".join(body.chunks)
+        body.chunks.clear()
+        if coding in CODINGS:
+            whole = await bodies.decode(decoded, request._body, coding, most)
+            if whole is None:
+                return too_large(most)
+            body.take(whole)
+            body.chunks.clear()
+            request._body = whole
+        return None
+
+
+def _check_query(route: Route, request: Request) -> None:
+    """Refuse a parameter that the route does not have: what it asks for would not be answered."""
+    known = [param.name for param in route.params if param.place == "query"]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown and route.handler != "get_page":
+        allowed = f"it has {', '.join(known)}" if known else "it has none"
+        raise OptionError(f"{route.method} {route.path} has no parameter {unknown[0][:60]!r}; {allowed}")
+
+
+def page_rules(page: bytes) -> dict[str, str]:
+    """Return the headers of a page: its own script and style may run, by their hashes, and nothing else."""
     hashes = {}
     for part in ("script", "style"):
         found = re.findall(rb"<%b>(.*?)</%b>" % (part.encode(), part.encode()), page, re.DOTALL)
@@ -132,32 +212,59 @@ def page_rules(page: bytes) -> dict[str, str]:
     return {name: rule.format(**hashes) for name, rule in _PAGE_RULES.items()}
 
 
+def make_handlers(
+    service: Service, parser: RequestParser, waiters: Waiters, about: AboutHandlers
+) -> list[Any]:
+    """Return the handlers of all resources, each with the parts of the service that it needs."""
+    live, seen, queue, clock = service.live, service.observations, service.queue, service.clock
+    links = LinkQueries(live, service.reads, seen, service.budget)
+    return [
+        EventHandlers(parser, live, queue, clock),
+        VectorHandlers(parser, service.reads, service.past, far=live._far),
+        NearestHandlers(parser, service.search, links),
+        LinkHandlers(parser, links),
+        TrialHandlers(parser, Trials(live, queue, clock, seen, service.budget), queue),
+        ChangeHandlers(parser, ChangePages(live, seen), waiters),
+        DeadLetterHandlers(parser, live, queue, clock),
+        StatusHandlers(service.report, Metrics(service.report), service.readiness),
+        MapHandlers(parser, NodeMap(live, service.reads, service.search, links)),
+        about,
+    ]
+
+
 def make_app(service: Service) -> Starlette:
     """Return the application of a service; it warms up, starts and drains the service with itself."""
-    waiters = Waiters(service.current.limits.feeds)
-    web = Web(service, waiters)
+    current, model = service.current, service.live.model
+    parser, waiters, about = RequestParser(current, model.ids), Waiters(current.limits.feeds), AboutHandlers()
+    handlers = make_handlers(service, parser, waiters, about)
+    guard = Guard(current, parser, service.observations)
+
+    def follow_settings() -> None:
+        waiters.most = current.limits.feeds
+        described = describe(current.limits, model.ids, model.dim, guarded=bool(current.http.tokens))
+        about.description = msgspec.json.encode(described)
+
+    current.watch(follow_settings)
+    follow_settings()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         waiters.begin()
-        service.notify(waiters.wake)
+        service.updates.add(waiters.wake)
         with suppress(DygcnError):  # what is not warm is slow once; it is served all the same
-            await run_in_threadpool(warm_up, service.live.model)
+            await run_in_threadpool(warm_up, model)
         service.start()
         yield
         waiters.end()
         await run_in_threadpool(service.stop)
 
-    routes = [
-        Route(
-            entry.path.replace("{id}", "{id:node}"),
-            _guarded(entry, getattr(web, entry.handler), web),
-            methods=[entry.method],
-        )
-        for entry in ROUTES
-    ]
-    handlers = {HTTPException: _not_found, Exception: _unexpected}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    routes = []
+    for route in ROUTES:
+        owner = next(one for one in handlers if hasattr(one, route.handler))
+        handler = guard.around(route, getattr(owner, route.handler))
+        routes.append(WebRoute(route.path.replace("{id}", "{id:node}"), handler, methods=[route.method]))
+    errors = {HTTPException: _not_found, Exception: _unexpected}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
     app.router.redirect_slashes = False
     app.state.waiters, app.state.service = waiters, service
     return app
@@ -176,7 +283,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> set[str]:
     """Return every method that the path of a request has."""
-    routes: list[Route] = request.app.router.routes
+    routes: list[WebRoute] = request.app.router.routes
     return {
         one
         for route in routes
@@ -198,93 +305,6 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return problem("internal-error", "something broke inside the service; its log says what")
 
 
-def _guarded(
-    entry: Entry, handler: Callable[[Request], Awaitable[Response]], web: Web
-) -> Callable[[Request], Awaitable[Response]]:
-    """Wrap a handler: who may, how much, and what errors look like."""
-
-    async def answer(request: Request) -> Response:
-        headers = request.headers
-        status = web.doors.status(entry.scope, headers.get("authorization"), headers.get("host"))
-        if status != 200:
-            return denied(status)
-        try:
-            _check_query(entry, request)
-            if not entry.forms:
-                return await handler(request)
-            with web.bodies.opened() as body:
-                return await _read_body(request, entry, body, web) or await handler(request)
-        except DygcnError as error:
-            return refusal(error)
-        except Exception as error:
-            note("request.failed", method=entry.method, route=entry.path, exc_info=error)
-            return await _unexpected(request, error)
-
-    seen = web.service.observations
-
-    async def traced(request: Request) -> Response:
-        with seen.tracing.request(entry.method, entry.path, request.headers) as span:
-            response = await answer(request)
-            seen.tracing.answered(span, response.status_code, current_request_id())
-            return response
-
-    async def counted(request: Request) -> Response:
-        begun = time.perf_counter()
-        response = await (traced(request) if seen.tracing.on else answer(request))
-        response = await compressed(response, request.headers.get("accept-encoding", ""))
-        seen.requests.count(entry.path, response.status_code, time.perf_counter() - begun)
-        return response
-
-    return counted
-
-
-def _check_query(entry: Entry, request: Request) -> None:
-    """Refuse a parameter that the route does not have: what it asks for would not be answered."""
-    known = [param.name for param in entry.params if param.place == "query"]
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown and entry.handler != "get_page":
-        allowed = f"it has {', '.join(known)}" if known else "it has none"
-        raise OptionError(f"{entry.method} {entry.path} has no parameter {unknown[0][:60]!r}; {allowed}")
-
-
-async def _read_body(request: Request, entry: Entry, body: Body, web: Web) -> Response | None:
-    """Read the body within its bounds; return the refusal, if it is one."""
-    if content_type(request) not in entry.forms:
-        allowed = ", ".join(form for form in FORMS if form in entry.forms)
-        return problem("unsupported-media-type", f"send Content-Type: {allowed}")
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("", "identity", *CODINGS):
-        understood = ", ".join(CODINGS)
-        detail = f"Content-Encoding is {coding[:40]!r}; understood are {understood}, or none"
-        return problem("unsupported-encoding", detail, Accept_Encoding=understood)
-    most, patience = web.limits.body_bytes, web.limits.seconds_to_send
-    length = request.headers.get("content-length", "0")
-    if length.isascii() and length.isdigit() and int(length) > most:
-        return too_large(most)
-    try:
-        async with asyncio.timeout(patience):
-            async for chunk in request.stream():
-                body.take(chunk)
-                if body.size > most:
-                    return too_large(most)
-                if body.size > _SMALL:
-                    await web.bodies.turn()
-    except TimeoutError:
-        return problem("too-slow", f"the body did not come within {patience:g} s", Connection="close")
-    except ClientDisconnect:
-        return problem("interrupted", "the body ended too early")
-    request._body = b"".join(body.chunks)
-    body.chunks.clear()
-    if coding in CODINGS:
-        whole = await web.bodies.decode(decoded, request._body, coding, most)
-        if whole is None:
-            return too_large(most)
-        body.take(whole)
-        body.chunks.clear()
-        request._body = whole
-    return None
-
-
 def too_large(most: int) -> Response:
     """Return the answer for a body beyond what is allowed."""
     return problem("too-large", f"the body is larger than {most} bytes; send it in parts")
@@ -304,17 +324,7 @@ def run_app(
     sockets: list[socket.socket] | None = None,
     reread: Callable[[], ServiceSettings] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
-
-    Parameters
-    ----------
-    ready
-        Called with the address once requests are answered.
-    sockets
-        Where to listen, from `bind`; None: they are bound now.
-    reread
-        Returns the settings for SIGHUP; None: there is no file to read again.
-    """
+    """Serve until SIGTERM or SIGINT, then drain."""
     serve_app(make_app(service), ready, sockets, reread)
 
 

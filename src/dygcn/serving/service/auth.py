@@ -1,4 +1,4 @@
-"""Who may come in: tokens and scopes, and the names by which a browser may call."""
+"""Authorization: tokens and scopes, and the host names by which a browser may call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ OPEN = "open"  # the scope of /livez and /readyz
 
 
 def new_token(name: str, scopes: Sequence[Scope]) -> tuple[str, Token]:
-    """Return a token and what to put into the settings for it.
-
-    Examples
-    --------
-    >>> secret, token = new_token("dashboard", ["read"])
-    >>> hashed(secret) == token.sha256, token.scopes
-    (True, ['read'])
-    """
+    """Return a token and what to put into the settings for it."""
     secret = secrets.token_urlsafe(32)
     return secret, Token(name, hashed(secret), list(scopes))
 
@@ -33,8 +26,8 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class Doors:
-    """Decides on a request by its headers. Nothing is kept of who asked."""
+class Authorizer:
+    """Allows or refuses a request by its headers. Stores nothing about callers."""
 
     def __init__(self, http: Http) -> None:
         self._tokens = http.tokens

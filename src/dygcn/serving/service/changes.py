@@ -1,19 +1,31 @@
-"""Connections that wait for changes: a bounded number of them, woken after every transaction."""
+"""Pages of changes, and a bounded number of connections that wait for them, woken after every transaction."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from dygcn.schema.answers import Changes
+from dygcn._extras import extra
+from dygcn.live.durable.histories import FeedCursor
+from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode
 from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.routes import EVENT_STREAM
+from dygcn.serving.service.web import RequestParser, respond, seconds, whole
+
+with extra("serve"):
+    from starlette.requests import Request
+    from starlette.responses import Response, StreamingResponse
+    from starlette.types import Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.observations import Observations
 
+_LONGEST_WAIT = 60.0  # seconds
 _QUIET = 15.0  # seconds after which a silent stream says that it lives
 _BETWEEN = 0.1  # seconds in which changes gather before they are sent
 _LOOK = 2.0  # seconds after which is looked whether a client that waits is still there
@@ -21,7 +33,7 @@ Gone: TypeAlias = "Callable[[], Awaitable[bool]]"
 
 
 class Waiters:
-    """Whoever waits for news. Lives in the event loop; `wake` may be called from any thread."""
+    """The connections that wait for news. Lives in the event loop; `wake` may be called from any thread."""
 
     def __init__(self, most: int) -> None:
         self.most, self._count = most, 0
@@ -35,12 +47,12 @@ class Waiters:
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
-        """Let everyone go."""
+        """Let all of them go."""
         self.closing = True
         self._ring()
 
     def wake(self) -> None:
-        """Say from any thread that something changed; many calls at once cost one."""
+        """Wake all of them, from any thread; many calls at once cost one."""
         if self._loop is not None and not self._woken and not self._loop.is_closed():
             self._woken = True
             self._loop.call_soon_threadsafe(self._ring)
@@ -51,13 +63,7 @@ class Waiters:
         self._news = asyncio.Event()
 
     def enter(self) -> None:
-        """Count a connection that waits.
-
-        Raises
-        ------
-        Overloaded
-            If there are as many as are allowed.
-        """
+        """Count a connection that waits; raise Overloaded if there are as many as are allowed."""
         if self._count >= self.most:
             raise Overloaded(5, f"{self._count} connections wait for changes already")
         self._count += 1
@@ -79,20 +85,14 @@ class Waiters:
             self.leave()
 
     async def until_news(
-        self, read: Callable[[], Changes], wait: float, gone: Gone | None = None, *, beside: bool = False
+        self, read: Callable[[], Awaitable[Changes]], wait: float, gone: Gone | None = None
     ) -> Changes:
-        """Return what was read, once there is something in it, the time is over or the client is gone.
-
-        Parameters
-        ----------
-        beside
-            Whether reading may take so long that the event loop must not wait for it.
-        """
+        """Return what was read, once there is something in it, the time is over or the client is gone."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
             news = self._news
-            found = await asyncio.to_thread(read) if beside else read()
+            found = await read()
             left = until - loop.time()
             if found.news or found.more or left <= 0 or self.closing:
                 return found
@@ -110,24 +110,46 @@ class Waiters:
             return
 
 
-async def page_of(service: Service, since: str, limit: int) -> Changes:
-    """Return what moved behind a place; beside the event loop, where that may wait for other processes."""
-    if service.live._far:
-        return await asyncio.to_thread(service.page, since, limit)
-    return service.page(since, limit)
+class ChangePages:
+    """Pages of what moved behind a cursor, with the surprising events of the same time."""
+
+    def __init__(self, live: DurableEmbedding, observations: Observations) -> None:
+        self.live, self._seen = live, observations
+
+    def page(self, since: str, limit: int) -> Changes:
+        """Return the nodes that changed after a cursor."""
+        live = self.live
+        with live.lock:
+            page, latest = live.feed.since(since, limit), live.feed.cursor
+            cursor = None if page.reset else FeedCursor.read(since)
+            shown = 0 if cursor is None else cursor.sequence  # inside a run of pages, that of the one before
+            surprises = self._seen.surprises.behind(shown, limit)
+        rows = page.rows
+        return Changes(
+            page.sequence,
+            page.next,
+            latest,
+            page.reset,
+            page.more,
+            list(map(MovedNode, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
+            list(map(LeftNode, rows.left.tolist(), rows.left_versions.tolist())),
+            *surprises,
+        )
+
+    async def page_beside(self, since: str, limit: int) -> Changes:
+        """Do what `page` does; beside the event loop, where that may wait for other processes."""
+        if self.live._far:
+            return await asyncio.to_thread(self.page, since, limit)
+        return self.page(since, limit)
 
 
 async def stream_changes(
-    service: Service,
-    waiters: Waiters,
-    since: str,
-    limit: int,
-    gone: Gone,
+    pages: ChangePages, waiters: Waiters, since: str, limit: int, gone: Gone
 ) -> AsyncIterator[bytes]:
     """Yield server-sent events, one for each page; the id of each is the cursor behind it."""
     yield b": here\n\n"
     while not waiters.closing and not await gone():
-        page = await page_of(service, since, limit)
+        page = await pages.page_beside(since, limit)
         if page.news:
             yield b"id: %s\nevent: changes\ndata: %s\n\n" % (page.next.encode(), encode(page))
         else:
@@ -135,5 +157,42 @@ async def stream_changes(
         since = page.next
         if not page.more:
             await asyncio.sleep(_BETWEEN)
-            if service.live.sequence == page.sequence:
+            if pages.live.sequence == page.sequence:
                 await waiters.next_news(_QUIET)
+
+
+class _EventStream(StreamingResponse):
+    """An answer that goes on; `ended` is called however it ends, also before its first line."""
+
+    def __init__(self, pages: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        super().__init__(pages, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+class ChangeHandlers:
+    """The handler of changes."""
+
+    def __init__(self, parser: RequestParser, pages: ChangePages, waiters: Waiters) -> None:
+        self._parser, self._pages, self._waiters = parser, pages, waiters
+
+    async def get_changes(self, request: Request) -> Response:
+        """Return the nodes that changed after a cursor: at once, after a wait, or as a stream."""
+        params, gone = request.query_params, request.is_disconnected
+        limit = whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
+        # A browser that comes back sends the same address, and in the header how far it came.
+        since = request.headers.get("last-event-id") or params.get("since", "")
+        if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
+            await self._pages.page_beside(since, 1)  # a wrong cursor is refused before the stream begins
+            self._waiters.enter()
+            pages = stream_changes(self._pages, self._waiters, since, limit, gone)
+            return _EventStream(pages, self._waiters.leave)
+        wait = seconds(params.get("wait", "0"), "wait", _LONGEST_WAIT, f"from 0 to {_LONGEST_WAIT:g}")
+        with self._waiters.entered(wait > 0):
+            read = partial(self._pages.page_beside, since, limit)
+            return respond(await self._waiters.until_news(read, wait, gone))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dygcn.live.clock import usual_jump
@@ -16,36 +18,49 @@ UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 AHEAD = 300.0  # seconds that an event may be ahead of the clock
 
 
-def latest_time(unit: str | None) -> float | None:
-    """Return the latest time that an event may have; None where no unit is declared.
-
-    Examples
-    --------
-    >>> latest_time(None) is None, latest_time("ms") > 1e12
-    (True, True)
-    """
-    now = now_in(unit)
-    return None if now is None or unit is None else now + AHEAD * UNITS[unit]
-
-
 def now_in(unit: str | None) -> float | None:
     """Return the time now, in the unit of events; None where no unit is declared."""
     return None if unit is None else time.time() * UNITS[unit]
 
 
 def latest_of(state: State, unit: str | None, jump: Jump) -> float | None:
-    """Return the latest time that an event may have, by both clocks; None: any.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [5.0, 6.0]}, dim=4)
-    >>> latest_of(live._state, None, 100.0), latest_of(live._state, None, "any") is None
-    (106.0, True)
-    """
-    by_wall, clock = latest_time(unit), state.graph.clock
+    """Return the latest time that an event may have, by both clocks; None: any."""
+    now, clock = now_in(unit), state.graph.clock
+    by_wall = None if now is None or unit is None else now + AHEAD * UNITS[unit]
     if jump == "any" or clock is None:
         return by_wall
     ahead = usual_jump(state) if jump == "usual" else float(jump)
     by_graph = clock + (ahead or 0.0)
     return by_graph if by_wall is None else min(by_wall, by_graph)
+
+
+class EventClock:
+    """The times that events may have now. No lock is taken for them."""
+
+    def __init__(self, state: State, unit: str | None, jump: Jump) -> None:
+        self._state, self._unit, self._jump = state, unit, jump
+        self._trials = 0  # odd while one is made
+        self._before_trial: float | None = None
+
+    def now(self) -> float | None:
+        """Return the time now, in the unit of events; None where no unit is declared."""
+        return now_in(self._unit)
+
+    def latest(self) -> float | None:
+        """Return the latest time that an event may have now; None: any."""
+        while True:
+            trials, found = self._trials, self._before_trial
+            if trials % 2 == 0:  # else the clock is that of a trial
+                found = latest_of(self._state, self._unit, self._jump)
+            if trials == self._trials:
+                return found
+
+    @contextmanager
+    def during_trial(self) -> Iterator[None]:
+        """Hide the clock of a trial from all others; in the writing thread."""
+        self._before_trial = self.latest()
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials += 1

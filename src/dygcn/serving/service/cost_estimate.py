@@ -11,16 +11,48 @@ from dygcn.engine.events import join_ids, python_ids
 from dygcn.engine.graph.constants import DEEPEST
 from dygcn.engine.graph.pairs import count_due
 from dygcn.engine.propagation import ExactRule
+from dygcn.errors import OptionError
+from dygcn.live.finding import linked_nodes
+from dygcn.live.recommending import asking_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dygcn.engine.graph.memory import Memory
     from dygcn.engine.models import State
     from dygcn.engine.records import EventBatch, Float64, Nodes
+    from dygcn.serving.service.settings import CurrentSettings, Limits
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 
 ROWS_OF_A_BOUNDED_EVENT = 40  # about, where no event adds to many: 30 to 75 on average, on graphs with hubs
 ROWS_RANKED = 256  # that count for one node whose nearest are wanted
+PATHS_A_ROW = 16  # paths of two edges that take as long as one row to rank, where nodes are recommended
+
+
+class RowBudget:
+    """How many rows of state one query may look at, or one trial write, by the limits of now."""
+
+    def __init__(self, current: CurrentSettings) -> None:
+        self._current = current
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as they are now."""
+        return self._current.limits
+
+    @property
+    def most(self) -> int:
+        """How many rows are allowed."""
+        return self.limits.query_rows
+
+    def check(self, rows: int, instead: str) -> None:
+        """Refuse what would take too many rows, and name what could be done instead."""
+        if rows > self.most:
+            raise OptionError(
+                f"this would take about {rows} rows or more; allowed are up to {self.most} "
+                f"(limits.query_rows): {instead}, or raise the limit"
+            )
 
 
 def is_bounded(state: State) -> bool:
@@ -29,16 +61,7 @@ def is_bounded(state: State) -> bool:
 
 
 def expected_rows(state: State, batch: EventBatch) -> int:
-    """Return about how many rows events will touch: each end, whoever aggregates it, and so on up to order K.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.engine.events import read_events
-    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8)
-    >>> [expected_rows(live._state, read_events([pair])) for pair in ((0, 7), (500, 501))]
-    [102, 2]
-    """
+    """Return about how many rows events will touch: each end, the nodes that add it, and so on to order K."""
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch)
     return _rows_behind(state, state.graph.find(join_ids([batch.src, batch.dst])))
@@ -49,16 +72,6 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
 
     What a batch reaches twice it touches once; here every event touches all that it reaches. The count stops
     above `most`.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.engine.events import read_events
-    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8, orders=3)
-    >>> events = read_events([(1, 500), (2, 501)])
-    >>> together = expected_rows(live._state, events)
-    >>> together, expected_rows_one_by_one(live._state, events, None, 1000) > together
-    (110, True)
     """
     due = rows_of_expiry(state, batch, now)
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
@@ -75,18 +88,7 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
 
 
 def expected_rows_of_ageing(state: State, batch: EventBatch, now: float | None, most: int) -> int:
-    """Return about how many rows the passing of time touches, to the end of a batch: ghosts weigh less.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.engine.events import read_events
-    >>> events = [{"src": 1, "dst": 2, "t": 0.0, "op": 1}, {"src": 1, "dst": 2, "t": 1.0, "op": -1}]
-    >>> live = dygcn.fit(events, dim=8, memory=10.0)
-    >>> nothing = read_events([], "int64")
-    >>> [expected_rows_of_ageing(live._state, nothing, now, 1000) > 0 for now in (2.0, 11.0)]
-    [False, True]
-    """
+    """Return about how many rows the passing of time touches, to the end of a batch: ghosts weigh less."""
     due = rows_of_expiry(state, batch, now)
     return due + _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
 
@@ -95,14 +97,6 @@ def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) ->
     """Return about how many rows it touches that edges leave by the clock, to the end of a batch.
 
     No edge is looked at: those that were in contact again count, too.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.engine.events import read_events
-    >>> live = dygcn.fit({"src": [1, 2], "dst": [2, 3], "t": [0.0, 9.0]}, dim=8, expire=10.0)
-    >>> [rows_of_expiry(live._state, read_events([], "int64"), now) for now in (9.5, 10.0, 19.0)]
-    [0, 40, 80]
     """
     expiry, graph = state.graph.expiry, state.graph
     if expiry is None or graph.contacts is None:
@@ -111,15 +105,7 @@ def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) ->
 
 
 def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
-    """Return about how many rows it touches to remove nodes: theirs, those of their neighbours, and so on.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 100)], dim=8)
-    >>> expected_rows_of_removal(live._state, np.array([0])) > 99
-    True
-    """
+    """Return about how many rows it touches to remove nodes: theirs, those of their neighbours, and so on."""
     graph = state.graph
     ends = [nodes, graph.push.arcs(nodes)[1]]
     if graph.directed:
@@ -151,6 +137,14 @@ def _met_before(batch: EventBatch) -> list[int]:
         met.append(sum(seen[one] for one in pair))
         seen.update(pair)
     return met
+
+
+def rows_of_paths(state: State, ids: Sequence[int | str]) -> int:
+    """Return how many rows the paths of two edges count for, by which candidates are found."""
+    graph, kind = state.graph, asking_kind(state)
+    nodes = np.array([graph.find_one(one, kind) for one in ids], np.int32)
+    linked = (linked_nodes(graph, node) for node in nodes[nodes >= 0].tolist())
+    return sum(int(graph.pull.degrees(near).sum(dtype=np.int64)) for near in linked) // PATHS_A_ROW
 
 
 # ---- time --------------------------------------------------------------------------------------------------

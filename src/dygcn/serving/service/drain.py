@@ -17,23 +17,7 @@ _TO_CLOSE, _LONGEST_TO_CLOSE = 0.25, 1.0  # of the whole, at the end; seconds
 
 
 class Drain:
-    """The deadline, from the moment at which the drain began.
-
-    Parameters
-    ----------
-    seconds
-        From the first signal to the end of the process.
-
-    Examples
-    --------
-    >>> clock = iter([100.0, 103.0]).__next__
-    >>> drain = Drain(25.0, clock)
-    >>> drain.begun
-    False
-    >>> drain.begin()
-    >>> drain.begun, drain.until, drain.left
-    (True, 125.0, 22.0)
-    """
+    """The deadline, from the moment at which the drain began."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock = seconds, clock

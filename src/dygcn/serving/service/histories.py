@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SAME, NEW, REWRITING, REWRITTEN, REFUSED = "same", "new", "rewriting", "rewritten", "refused"
 
 
-class Log(Protocol):
+class HistoryLog(Protocol):
     """What a sink's worker asks of the embedding that it writes out: where its log is, and what it was."""
 
     @property
@@ -31,7 +31,7 @@ class Log(Protocol):
         """Begin an epoch of a greater generation: all that was written before is of another history."""
 
 
-class Cursor(msgspec.Struct, forbid_unknown_fields=True):
+class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
     """How far a sink came, as it is kept in the folder.
 
     It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
@@ -55,27 +55,10 @@ class Verdict:
     begin_epoch: bool = False  # first begin a new epoch, whose generation keeps other writers out
 
 
-def judge(held: History | None, kept: History | None, log: Log, rule: OnOtherHistory, name: str) -> Verdict:
-    """Return what to do where a sink holds rows up to a position.
-
-    Parameters
-    ----------
-    held
-        The newest position that the sink says it holds; None: nothing.
-    kept
-        The position that we know to have written last, kept in our folder; None: none is known.
-    log
-        Ours.
-    rule
-        What the settings say of rows of another history.
-    name
-        Of the sink.
-
-    Raises
-    ------
-    OtherHistory
-        If we may not write there.
-    """
+def judge(
+    held: History | None, kept: History | None, log: HistoryLog, rule: OnOtherHistory, name: str
+) -> Verdict:
+    """Return what to do where a sink holds rows up to a position."""
     ours = log.history
     if held is None:
         return Verdict(NEW, f"{name} held nothing: all rows are written", anew=True)
@@ -96,7 +79,7 @@ def judge(held: History | None, kept: History | None, log: Log, rule: OnOtherHis
     return Verdict(REWRITING, why, anew=True, begin_epoch=held.epoch == ours.epoch)
 
 
-def _of_our_history(held: History, kept: History | None, log: Log, name: str) -> Verdict:
+def _of_our_history(held: History, kept: History | None, log: HistoryLog, name: str) -> Verdict:
     """Return what to do where the sink holds rows of our history: go on, if we know from where."""
     if kept is None or (held != kept and not log.confirms(kept)):
         return Verdict(SAME, anew=True)

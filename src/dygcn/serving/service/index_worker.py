@@ -26,15 +26,10 @@ class IndexWorker:
 
     Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
     built beside the one that is asked, so that neither who writes nor who asks waits for it.
-
-    Attributes
-    ----------
-    asked_at
-        When somebody asked last, by the monotonic clock; whoever asks sets it.
     """
 
     def __init__(self, index: NearestIndex, state: State, measure_seconds: float) -> None:
-        self._index, self._state, self._measure_seconds = index, state, measure_seconds
+        self.index, self._state, self._measure_seconds = index, state, measure_seconds
         self._status = index.status()
         self._stop = threading.Event()
         self.asked_at = -_RECENT
@@ -42,7 +37,7 @@ class IndexWorker:
 
     def start(self) -> None:
         """Begin to build and keep up the index."""
-        self._index.load()
+        self.index.load()
         self._thread.start()
 
     def stop(self, seconds: float = _LONGEST_STOP) -> bool:
@@ -52,18 +47,18 @@ class IndexWorker:
         interrupted. The thread then ends after it, or with the process: nobody waits, nothing is written.
         """
         self._stop.set()
-        self._index.cancel()
+        self.index.cancel()
         if self._thread.is_alive():
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def status(self) -> IndexStatus:
         """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
-        if not self._state.torn and self._index.lock.acquire(timeout=_PATIENCE):
+        if not self._state.torn and self.index.lock.acquire(timeout=_PATIENCE):
             try:
-                self._status = self._index.status()
+                self._status = self.index.status()
             finally:
-                self._index.lock.release()
+                self.index.lock.release()
         return self._status
 
     def _keep_up(self) -> None:
@@ -78,7 +73,7 @@ class IndexWorker:
             raise
 
     def _work(self) -> None:
-        index, built, measured = self._index, False, time.monotonic()
+        index, built, measured = self.index, False, time.monotonic()
         start, nodes = measured, len(self._state.graph)
         note("index.building", nodes=nodes)
         while not self._stop.is_set():

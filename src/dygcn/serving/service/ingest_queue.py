@@ -5,25 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dygcn.engine.events.wire import BadEvent
 from dygcn.errors import DygcnError
 from dygcn.live import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.serving.service.cost_estimate import (
     ROWS_OF_A_BOUNDED_EVENT,
     expected_rows,
     is_bounded,
     rows_of_expiry,
 )
-from dygcn.serving.service.current import CurrentSettings
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.rejections import Rejections
+from dygcn.serving.service.settings import CurrentSettings
 
-Answer = Callable[[Receipt | BaseException], None]
-TrialAnswer = Callable[[Any], None]  # of what the work returned, or of its exception
+Answer = Callable[[Any], None]  # takes a receipt or what work returned, or an exception in its place
 
 
 class Overloaded(DygcnError):
@@ -36,6 +36,27 @@ class Overloaded(DygcnError):
 
 class Closing(DygcnError):
     """The service is going down and takes nothing more."""
+
+
+class Listeners:
+    """Functions that are called after every transaction, in the writing thread."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], None]] = []
+
+    def add(self, listener: Callable[[], None]) -> None:
+        """Have a function called."""
+        self._listeners.append(listener)
+
+    def __call__(self) -> None:
+        """Call all of them."""
+        for listener in self._listeners:
+            listener()
+
+
+def dead_letters_of(bad: Sequence[BadEvent], stream: str, offset: int) -> list[DeadLetter]:
+    """Return the dead letters of a message."""
+    return [DeadLetter(stream, offset, one.row, one.reason, one.text) for one in bad]
 
 
 @dataclass(slots=True)
@@ -52,24 +73,14 @@ class _Pending:
 class _PendingWork:
     work: Callable[[], object]
     rows: int
-    answer: TrialAnswer
+    answer: Answer
     changes: bool = False
     events: int = 1
     since: float = 0.0
 
 
 class IngestQueue:
-    """Takes parts from any thread, and applies them in the order in which they came, many in a transaction.
-
-    Parameters
-    ----------
-    live
-        What they are applied to. No one else writes to it.
-    applied
-        Called after every transaction, in the writing thread.
-    observations
-        What is told of waiting, batches and refusals.
-    """
+    """Takes parts from any thread, and applies them in the order of arrival, many in a transaction."""
 
     def __init__(
         self,
@@ -86,26 +97,12 @@ class IngestQueue:
         self.events = self.rows = 0  # waiting
         self.seconds_a_row = 2e-7  # as measured
         self.total_events = self.total_requests = self.total_dead = self.shed = 0
-        self.rejections = Rejections(current.limits.rejected_share)
         self.longest_wait = 0.0  # of the last transaction: from its arrival to being readable
         self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
         self._thread.start()
 
     def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0) -> None:
-        """Put a part into the queue; `answer` is called from the writing thread.
-
-        Parameters
-        ----------
-        wait
-            Seconds to wait for capacity; sources wait, requests do not.
-
-        Raises
-        ------
-        Overloaded
-            If the queue is full.
-        Closing
-            If nothing more is taken.
-        """
+        """Put a part into the queue; `answer` is called from the writing thread."""
         state = self._live._state
         if is_bounded(state) and state.model.expire is None:
             rows = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
@@ -117,26 +114,9 @@ class IngestQueue:
         self._put_part(part, rows, answer, wait)
 
     def submit_work(
-        self, work: Callable[[], object], rows: int, answer: TrialAnswer, *, changes: bool = False
+        self, work: Callable[[], object], rows: int, answer: Answer, *, changes: bool = False
     ) -> None:
-        """Have the writing thread do something, when all that came before is applied.
-
-        Parameters
-        ----------
-        work
-            Called once.
-        rows
-            How many rows it is expected to touch.
-        changes
-            Whether the work changes the embedding; if not, it must leave everything as it was.
-
-        Raises
-        ------
-        Overloaded
-            If the queue is full.
-        Closing
-            If nothing more is taken.
-        """
+        """Have the writing thread do something, when all that came before is applied."""
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
@@ -153,13 +133,7 @@ class IngestQueue:
         return True
 
     def refuse_if_full(self) -> None:
-        """Refuse what would not be taken anyway, before any work is done for it.
-
-        Raises
-        ------
-        Overloaded
-            If the queue has no capacity for a single event.
-        """
+        """Refuse what would not be taken anyway, before any work is done for it."""
         with self._changed:
             if not self._fits(1, 1):
                 raise self._overloaded()
@@ -261,7 +235,7 @@ class IngestQueue:
             if isinstance(result, Receipt):
                 self.total_events += result.applied
                 self.total_dead += result.dead
-                self.rejections.count(result.applied, result.dead)
+                self._seen.rejections.count(result.applied, result.dead)
         self._seen.batch(waits, parts, results)
         for one in taken:
             self._seen.lag.observe(now - one.since)

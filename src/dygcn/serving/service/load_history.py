@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dygcn.schema import answers
@@ -13,7 +14,9 @@ from dygcn.serving.observing.metrics import Distribution, RequestCounts, distrib
 from dygcn.serving.service.routes import ROUTES, V1
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.ingest_queue import IngestQueue
+    from dygcn.serving.service.observations import Observations
 
 INTERVAL, KEPT = 5.0, 720  # seconds between two samples, and how many are kept: an hour
 _MINUTE = 12  # samples
@@ -30,21 +33,20 @@ class LoadHistory:
     """Samples the load of a service in a thread of its own; any thread may ask.
 
     Times come from the monotonic clock, begun at the time of day, so they never go back.
-
-    Parameters
-    ----------
-    service
-        Whose load it is.
-    clock
-        The monotonic clock.
     """
 
-    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
-        self._service, self._clock = service, clock
+    def __init__(
+        self,
+        live: DurableEmbedding,
+        queue: IngestQueue,
+        observations: Observations,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._live, self._queue, self._seen, self._clock = live, queue, observations, clock
         self._offset = time.time() - clock()
         self._samples: deque[answers.LoadSample] = deque(maxlen=KEPT)
         self._minute: deque[_Counted] = deque(maxlen=_MINUTE + 1)
-        self._minute.append(_Counted(service, self._now()))
+        self._minute.append(self._count())
         self._latency = self._measured(self._minute[0])
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="dygcn-load", daemon=True)
@@ -64,14 +66,18 @@ class LoadHistory:
     def _now(self) -> float:
         return self._clock() + self._offset
 
+    def _count(self) -> _Counted:
+        requests = self._seen.requests.added(self._seen.other_requests())
+        counts = self._queue.total_events, self._seen.total_reads(), requests, self._seen.lag.since(None)
+        return _Counted(self._now(), *counts)
+
     def sample(self) -> None:
         """Take one sample; one thread does."""
-        before, now = self._minute[-1], _Counted(self._service, self._now())
+        before, now = self._minute[-1], self._count()
         seconds = now.time - before.time
         if seconds <= 0:
             return
         self._minute.append(now)
-        queue = self._service.ingest_queue
         self._samples.append(
             answers.LoadSample(
                 now.time,
@@ -80,7 +86,7 @@ class LoadHistory:
                 _milliseconds(now.lag.since(before.lag), 0.99),
                 _milliseconds(now.seconds_since(before, READS), 0.99),
                 _milliseconds(now.seconds_since(before, WRITES), 0.99),
-                queue.events,
+                self._queue.events,
             )
         )
         self._latency = self._measured(now)
@@ -106,17 +112,18 @@ class LoadHistory:
     def since(self, moment: float = 0.0) -> answers.LoadSamples:
         """Return the samples behind a moment, in seconds since 1970, oldest first."""
         found = [one for one in list(self._samples) if one.time > moment]
-        return answers.LoadSamples(self._service.live.sequence, self._now(), INTERVAL, found)
+        return answers.LoadSamples(self._live.sequence, self._now(), INTERVAL, found)
 
 
+@dataclass(frozen=True, slots=True)
 class _Counted:
     """What a service has counted at a moment."""
 
-    def __init__(self, service: Service, moment: float) -> None:
-        seen = service.observations
-        self.time, self.events, self.reads = moment, service.ingest_queue.total_events, service.total_reads()
-        self.requests: RequestCounts = seen.requests.added(seen.other_requests())
-        self.lag = seen.lag.since(None)
+    time: float
+    events: int
+    reads: int
+    requests: RequestCounts
+    lag: Distribution
 
     def seconds_since(self, before: _Counted, routes: tuple[str, ...]) -> Distribution:
         """Return the times of requests to some routes after an earlier moment."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dygcn
@@ -16,18 +17,27 @@ with extra("serve"):
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
+    from dygcn.serving.service.status import StatusReport
 
 Value = float | int | Distribution
 Values = Mapping[tuple[str, ...], Value]  # by the values of the labels
 _NO_LABELS: tuple[str, ...] = ()
+_OF_WORKERS: dict[str, Callable[[Any], Value | None]] = {
+    "failing": lambda worker: int(worker.failure is not None),
+    "failures_total": lambda worker: worker.failures,
+    "success_timestamp_seconds": lambda worker: worker.reachable.worked_at,
+}
+_OF_KIND: dict[str, dict[str, Callable[[Any], Value | None]]] = {
+    "source": {"lag_messages": lambda worker: worker.lag(), "messages_total": lambda worker: worker.messages},
+    "sink": {"backlog_sequences": lambda worker: worker.behind(), "rows_total": lambda worker: worker.rows},
+}
 
 
 class Metrics:
     """The metrics of one service; several may live in one process."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, report: StatusReport) -> None:
+        self._report = report
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -42,7 +52,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Any]:
         """Yield one family after the other."""
-        found = read_values(self._service)
+        found = read_values(self._report)
         for metric in METRICS:
             yield _family(metric, found[metric.name])
 
@@ -59,9 +69,10 @@ def _family(metric: Metric, values: Values) -> Any:
     return family
 
 
-def read_values(service: Service) -> dict[str, Values]:
+def read_values(report: StatusReport) -> dict[str, Values]:
     """Return the values of every metric of the table."""
-    status, seen = service.status(), service.observations
+    parts, status = report.parts, report.status()
+    seen, live = parts.observations, parts.live
     recall, index = status.nearest.get("recall"), status.nearest
     requests = seen.requests.added(seen.other_requests())
     single: dict[str, Value | None] = {
@@ -83,17 +94,17 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_lag_seconds": status.queue.lag_ms / 1e3,
         "dygcn_queue_events": status.queue.events,
         "dygcn_queue_rows": status.queue.rows,
-        "dygcn_queue_limit_events": service.current.limits.queued_events,
+        "dygcn_queue_limit_events": status.queue.most_events,
         "dygcn_shed_requests_total": status.queue.shed,
         "dygcn_overloaded": int(seen.overload.on),
-        "dygcn_old_events_total": service.live._forgetting.summary().old_events,
+        "dygcn_old_events_total": live._forgetting.summary().old_events,
         "dygcn_surprise": seen.surprises.values,
         "dygcn_surprising_events_total": seen.surprises.high,
         "dygcn_dead_letters_kept": status.traffic.dead_letters,
-        "dygcn_mass_rejection": int(service.ingest_queue.rejections.active),
+        "dygcn_mass_rejection": int(seen.rejections.active),
         "dygcn_snapshot_sequence": status.snapshot.sequence,
         "dygcn_snapshot_timestamp_seconds": seen.snapshot_at,
-        "dygcn_snapshot_write_seconds": service.live._snapshots.seconds,
+        "dygcn_snapshot_write_seconds": live._snapshots.seconds,
         "dygcn_snapshots_total": seen.snapshots,
         "dygcn_snapshot_failures_total": seen.snapshot_failures,
         "dygcn_snapshot_failing": int(status.snapshot.failure is not None),
@@ -111,15 +122,16 @@ def read_values(service: Service) -> dict[str, Values]:
         "dygcn_requests_total": {(route, status): count for route, status, count in requests.each()},
         "dygcn_request_duration_seconds": {(route,): one for route, one in requests.seconds.items()},
         "dygcn_dead_letters_total": {(reason,): count for reason, count in seen.dead_letters.items()},
-        **_of_disk(service),
-        **_of_sources(service),
-        **_of_sinks(service),
+        **_of_disk(live._folder),
+        **_of_workers("source", parts.sources),
+        **_of_workers("sink", parts.sinks),
+        "dygcn_sink_write_seconds": {(name,): one for name, one in seen.sink_write.items()},
     }
 
 
-def _of_disk(service: Service) -> dict[str, Values]:
+def _of_disk(folder: Path) -> dict[str, Values]:
     try:
-        disk = shutil.disk_usage(service.live._folder)
+        disk = shutil.disk_usage(folder)
     except OSError:  # the folder is gone
         return {"dygcn_disk_free_bytes": {}, "dygcn_disk_size_bytes": {}}
     return {
@@ -128,29 +140,8 @@ def _of_disk(service: Service) -> dict[str, Values]:
     }
 
 
-def _of_sources(service: Service) -> dict[str, Values]:
-    workers = {(worker.name,): worker for worker in service.sources}
-    lags = {name: worker.lag() for name, worker in workers.items()}
+def _of_workers(kind: str, workers: Iterable[Any]) -> dict[str, Values]:
     return {
-        "dygcn_source_failing": {name: int(one.failure is not None) for name, one in workers.items()},
-        "dygcn_source_lag_messages": {name: lag for name, lag in lags.items() if lag is not None},
-        "dygcn_source_messages_total": {name: one.messages for name, one in workers.items()},
-        "dygcn_source_failures_total": {name: one.failures for name, one in workers.items()},
-        "dygcn_source_success_timestamp_seconds": {
-            name: one.reachable.worked_at for name, one in workers.items()
-        },
-    }
-
-
-def _of_sinks(service: Service) -> dict[str, Values]:
-    workers = {(worker.name,): worker for worker in service.sinks}
-    return {
-        "dygcn_sink_failing": {name: int(one.failure is not None) for name, one in workers.items()},
-        "dygcn_sink_backlog_sequences": {name: one.behind() for name, one in workers.items()},
-        "dygcn_sink_rows_total": {name: one.rows for name, one in workers.items()},
-        "dygcn_sink_failures_total": {name: one.failures for name, one in workers.items()},
-        "dygcn_sink_success_timestamp_seconds": {
-            name: one.reachable.worked_at for name, one in workers.items()
-        },
-        "dygcn_sink_write_seconds": {(name,): one for name, one in service.observations.sink_write.items()},
+        f"dygcn_{kind}_{name}": {(one.name,): value for one in workers if (value := read(one)) is not None}
+        for name, read in (_OF_WORKERS | _OF_KIND[kind]).items()
     }

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn._extras import extra
 from dygcn.engine.records import DEFAULT_K
-from dygcn.errors import OptionError, UnknownNode
+from dygcn.errors import OptionError
 from dygcn.live.layout import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
 from dygcn.schema import answers
+from dygcn.serving.service.web import RequestParser, respond_beside
+
+with extra("serve"):
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn.serving.service.questions import Questions
-    from dygcn.serving.service.service import Service
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.links import LinkQueries
+    from dygcn.serving.service.nearest import NearestSearch
+    from dygcn.serving.service.vectors import VectorReads
 
 NODES, COMMUNITIES = 2_000, 8
 _LINKED = 30  # nodes beside one that is asked for
@@ -54,37 +62,24 @@ class NodeMap:
 
     The writer is held up only while vectors are copied. A new map begins with the places of the last one, so
     that nodes stay where they were unless their vectors moved.
-
-    Parameters
-    ----------
-    service
-        Whose nodes are drawn.
-    questions
-        What knows the neighbours of a node.
     """
 
-    def __init__(self, service: Service, questions: Questions) -> None:
-        self._service, self._questions = service, questions
+    def __init__(
+        self, live: DurableEmbedding, reads: VectorReads, search: NearestSearch, links: LinkQueries
+    ) -> None:
+        self._live, self._reads, self._search, self._links = live, reads, search, links
         self._making = threading.Lock()
         self._made: _Made | None = None
 
     def answer(self, node: Id | None = None) -> answers.Map:
-        """Return the map, and where a node is on it, also one that is not among those that are drawn.
-
-        Raises
-        ------
-        UnknownNode
-            If the node is not in the graph.
-        """
+        """Return the map, and where a node is on it, also one that is not among those that are drawn."""
         made = self._latest()
         chosen = None if node is None else self._beside(made, node)
         return answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
 
     def _latest(self) -> _Made:
         made = self._made
-        if made is not None and (
-            made.sequence == self._service.live.sequence or time.monotonic() < made.again_at
-        ):
+        if made is not None and (made.sequence == self._live.sequence or time.monotonic() < made.again_at):
             return made
         if not self._making.acquire(blocking=made is None):
             assert made is not None
@@ -98,10 +93,10 @@ class NodeMap:
             self._making.release()
 
     def _make(self, before: _Made | None) -> _Made:
-        live, begun = self._service.live, time.thread_time()
+        live, begun = self._live, time.thread_time()
         with live.lock:
             nodes = live._state.graph.some_nodes(0, NODES)
-            vectors, ids = live._vectors_of(nodes), self._service.ids_of(nodes)
+            vectors, ids = live._vectors_of(nodes), self._reads.ids_of(nodes)
             sequence, total = live.sequence, len(live._state.graph)
         place, label = _laid_out(ids, vectors, before)
         again_at = time.monotonic() + max(_LEAST_AGE, (time.thread_time() - begun) / _SHARE)
@@ -111,17 +106,15 @@ class NodeMap:
 
     def _beside(self, made: _Made, node: Id) -> answers.ChosenNode:
         """Return a node with those that are near it and those that it is linked with, all placed."""
-        near = self._service.nearest_to(node, DEFAULT_K)
-        if near is None:
-            raise UnknownNode(node)
+        near = self._search.nearest_to(node, DEFAULT_K)
         try:
-            linked = self._questions.neighbors(node, _LINKED).neighbors
+            linked = self._links.neighbors(node, _LINKED).neighbors
         except OptionError:  # too many to look at
             linked = []
         near_ids = [one.id for one in near.nodes]
-        sequence, here, vectors, _ = self._service.vectors(list(dict.fromkeys((node, *near_ids, *linked))))
-        place, label = _placed(made, here, vectors)
-        return answers.ChosenNode(sequence, node, points_of(here, place, label), near_ids, linked)
+        found = self._reads.vectors(list(dict.fromkeys((node, *near_ids, *linked))))
+        points = points_of(found.ids, *_placed(made, found.ids, found.vectors))
+        return answers.ChosenNode(found.sequence, node, points, near_ids, linked)
 
 
 def _laid_out(ids: list[Id], vectors: Float32, before: _Made | None) -> tuple[Float64, Int64]:
@@ -151,3 +144,15 @@ def _placed(made: _Made, ids: list[Id], vectors: Float32) -> tuple[Float64, Int6
         if at is not None:
             place[row], label[row] = made.place[at], made.label[at]
     return place, label
+
+
+class MapHandlers:
+    """The handler of the map."""
+
+    def __init__(self, parser: RequestParser, node_map: NodeMap) -> None:
+        self._parser, self._map = parser, node_map
+
+    async def get_map(self, request: Request) -> Response:
+        """Return some nodes in two dimensions, and where one of them is."""
+        node = request.query_params.get("node")
+        return await respond_beside(self._map.answer, None if node is None else self._parser.id(node))

@@ -2,46 +2,133 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+from dygcn.engine.events import python_ids
+from dygcn.engine.models.surprise import reason_names
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.write_ahead import Observer
-from dygcn.serving.observing.events import Overload, note
+from dygcn.schema.answers import Alarm, SurprisingEvent
+from dygcn.serving.observing.events import Overload, Reachable, note
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing
-from dygcn.serving.service.surprises import SurpriseRecord
 
 if TYPE_CHECKING:
     from dygcn.engine.models import Surprises
     from dygcn.engine.records import IdColumn
     from dygcn.errors import WriteFailed
     from dygcn.live import DurableEmbedding
-    from dygcn.serving.service.workers import SinkWorker, SourceWorker
 
 REASONS = ("unreadable", "malformed", "refused")  # a message, an event, an event by the graph
+MOST = 10_000  # events that are kept: some megabytes, and seconds of events at the speed of measuring
+_HIGH = 0.99  # rank from which on an event is counted as surprising
+_WINDOW = 1_000  # events
+_LEAST = 20  # events, before which nothing is said
+_ALARM = "mass rejection"
+
+
+class SurpriseRecord:
+    """The last events that this process measured, oldest first, and counts of all of them.
+
+    Whoever writes and whoever reads holds the embedding's lock.
+    """
+
+    def __init__(self, floor: int = 0) -> None:
+        self._floor, self._kept = floor, deque[SurprisingEvent](maxlen=MOST)
+        self.values, self.high = distribution("dygcn_surprise"), 0
+
+    def add(self, found: Surprises, sequence: int) -> None:
+        """Keep and count the events of a batch, except those that add nothing."""
+        ids = (python_ids(column).tolist() for column in (found.src, found.dst))
+        numbers = (column.tolist() for column in (found.value, found.rank))
+        for src, dst, value, rank, reasons in zip(*ids, *numbers, reason_names(found.reasons), strict=True):
+            if not math.isfinite(value):
+                continue
+            self.values.observe(value)
+            self.high += rank >= _HIGH
+            if len(self._kept) == self._kept.maxlen:
+                self._floor = self._kept[0].sequence
+            known = None if math.isnan(rank) else rank
+            self._kept.append(SurprisingEvent(sequence, src, dst, value, known, reasons))
+
+    def forget(self, ids: IdColumn) -> None:
+        """Take out the events of ids that are forgotten."""
+        gone = set(python_ids(ids).tolist())
+        rest = (one for one in self._kept if one.src not in gone and one.dst not in gone)
+        self._kept = deque(rest, maxlen=self._kept.maxlen)
+
+    def behind(self, sequence: int, limit: int) -> tuple[list[SurprisingEvent], int | None]:
+        """Return the newest events after a sequence, oldest first, and the sequence up to which some miss."""
+        newer = takewhile(lambda one: one.sequence > sequence, reversed(self._kept))
+        found, missing = list(islice(newer, limit + 1)), self._floor
+        if len(found) > limit:
+            missing = found.pop().sequence
+        return found[::-1], missing if missing > sequence else None
+
+
+class Rejections:
+    """Counts dead letters among the last events. One thread counts; any may ask."""
+
+    def __init__(self, bar: float = 1.0) -> None:
+        self.bar = (
+            bar  # the share of the last events from which on there is an alarm, until it is half as much
+        )
+        self._last: deque[tuple[int, int]] = deque()
+        self._events = self._dead = 0
+        self.active = False
+
+    @property
+    def share(self) -> float:
+        """How many of the last events were rejected, from 0 to 1."""
+        return self._dead / self._events if self._events else 0.0
+
+    def count(self, applied: int, dead: int) -> None:
+        """Count the events of a request or message."""
+        if not applied + dead:
+            return
+        self._last.append((applied + dead, dead))
+        self._events += applied + dead
+        self._dead += dead
+        while self._events - self._last[0][0] >= _WINDOW:
+            events, gone = self._last.popleft()
+            self._events -= events
+            self._dead -= gone
+        self._ring()
+
+    def _ring(self) -> None:
+        """Begin or end the alarm, and say so once."""
+        if not self.active and self._events >= _LEAST and self.share >= self.bar:
+            self.active = True
+            note("rejection.began", dead=self._dead, events=self._events)
+        elif self.active and self.share < self.bar / 2:
+            self.active = False
+            note("rejection.ended", dead=self._dead, events=self._events)
+
+    def alarms(self) -> list[Alarm]:
+        """Return the alarm, while there is one."""
+        return [Alarm(_ALARM, self._detail())] if self.active else []
+
+    def _detail(self) -> str:
+        return (
+            f"{self._dead} of the last {self._events} events went to the dead letters; see why "
+            "(GET /v1/dead-letters), mend the sender or the clock, then replay them"
+        )
 
 
 class Observations(Observer):
-    """Counts and distributions since the start, and the lines of what happened.
-
-    Attributes
-    ----------
-    requests
-        Of this process; `other_requests` returns those that reader processes counted.
-    reader_processes, connections
-        Return how many there are; whoever has them sets these.
-    surprises
-        Events that were measured, where that is asked for.
-    """
+    """Counts and distributions since the start, and the lines of what happened."""
 
     def __init__(self, otel: Otel | None = None) -> None:
         self.tracing = make_tracing(otel) if otel is not None else Tracing()
         self.begun = time.time()
         self.requests = RequestCounts()
-        self.other_requests: Callable[[], list[RequestCounts]] = list
+        self.other_requests: Callable[[], list[RequestCounts]] = list  # of reader processes
         self.reader_processes: Callable[[], int] = int
         self.connections: Callable[[], int] = int
         self.ready = self.draining = False
@@ -55,7 +142,12 @@ class Observations(Observer):
         self.dead_letters = dict.fromkeys(REASONS, 0)
         self.snapshots = self.snapshot_failures = 0
         self.snapshot_at = self.begun
-        self.surprises = SurpriseRecord()
+        self.surprises, self.rejections = SurpriseRecord(), Rejections()
+        self.reads = 0  # of this process
+
+    def total_reads(self) -> int:
+        """Return how many reads were answered, those of reader processes included."""
+        return self.reads + sum(one.requests for one in self.other_requests())
 
     # ---- the durable embedding ---------------------------------------------------------------------------
 
@@ -117,11 +209,11 @@ class Observations(Observer):
         self.ready, self.draining = False, True
         note("service.draining", queued_events=queued_events)
 
-    def report(self, *workers: SourceWorker | SinkWorker) -> None:
-        """Write the lines that are due, though nothing has happened since; called when somebody looks."""
+    def report(self, workers: Iterable[Reachable]) -> None:
+        """Write the lines that are due, though nothing has happened since; called when a status is read."""
         self.overload.taken()
-        for worker in workers:
-            worker.reachable.report()
+        for reachable in workers:
+            reachable.report()
 
     @contextmanager
     def batching(self, waits: Sequence[float], contexts: Sequence[Any]) -> Iterator[None]:

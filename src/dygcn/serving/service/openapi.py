@@ -18,7 +18,7 @@ from dygcn.serving.service.settings import Limits
 _RETRY = {"Retry-After": {"description": "Seconds to stay away.", "schema": {"type": "integer"}}}
 _TOKEN: list[dict[str, Any]] = [{"bearer": []}, {"basic": []}]
 _SECURITY = {True: _TOKEN, False: [], None: [*_TOKEN, {}]}
-_IDS = {
+_ID_SCHEMAS = {
     "int64": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
     "string": {"type": "string", "maxLength": 256},
 }
@@ -31,19 +31,9 @@ def describe(
     *,
     guarded: bool | None = None,
 ) -> dict[str, Any]:
-    """Return the description as OpenAPI 3.1.
-
-    Parameters
-    ----------
-    limits
-        Of the service that is described.
-    kind, dim
-        Type of its ids and length of its vectors; None: not known.
-    guarded
-        Whether it has tokens; None: it may.
-    """
+    """Return the description as OpenAPI 3.1."""
     limits = Limits() if limits is None else limits
-    shapes = {shape: shape for route in ROUTES for shape in (*route.answers, route.body) if shape is not None}
+    shapes = {shape: shape for route in ROUTES for shape in (*route.shapes, route.body) if shape is not None}
     schemas, components = msgspec.json.schema_components(
         [*shapes, answers.Problem], schema_hook=_array, ref_template="#/components/schemas/{name}"
     )
@@ -85,7 +75,7 @@ def _array(kind: Any) -> dict[str, Any]:
 
 def _event(kind: str | None) -> dict[str, Any]:
     kinds = None if kind is None else kinds_of(kind)
-    node = {"oneOf": list(_IDS.values())} if kind is None or kinds is not None else _IDS[kind]
+    node = {"oneOf": list(_ID_SCHEMAS.values())} if kind is None or kinds is not None else _ID_SCHEMAS[kind]
     more: dict[str, Any] = {}
     if kinds is not None:
         more = {end: {"enum": [*kinds.names, None]} for end in ("src_kind", "dst_kind")}
@@ -110,7 +100,7 @@ def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
     components["ScoresRequest"]["properties"]["pairs"]["maxItems"] = limits.ids
     wanted = components["NearestRequest"]["properties"]
     wanted["k"]["maximum"] = limits.k
-    wanted["ids"]["maxItems"] = min(limits.ids, limits.asked_rows // ROWS_RANKED)
+    wanted["ids"]["maxItems"] = min(limits.ids, limits.query_rows // ROWS_RANKED)
     components["NearestRequest"]["oneOf"] = [
         {"required": ["vector"], "not": {"required": ["ids"]}, "properties": {"by": {"const": "cosine"}}},
         {"required": ["ids"], "not": {"required": ["vector"]}},
@@ -157,7 +147,7 @@ def _reasons(status: int) -> str:
 
 
 def _operation(route: Route, known: dict[Any, Any], limits: Limits) -> dict[str, Any]:
-    shapes = [known[shape] for shape in route.answers] or [{"type": "string"}]
+    shapes = [known[shape] for shape in route.shapes] or [{"type": "string"}]
     content = {route.media: {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}}
     if route.handler == "post_vectors":
         content[ARROW] = {"schema": {"type": "string", "format": "binary"}}

@@ -19,7 +19,7 @@ from dygcn.errors import (
 from dygcn.schema import answers
 from dygcn.serving.json_text import encode
 from dygcn.serving.observing.request_ids import current_request_id
-from dygcn.serving.service.content_coding import TooManyMembers
+from dygcn.serving.service.bodies import TooManyMembers
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 
 with extra("serve"):
@@ -143,14 +143,7 @@ _BY_ERROR = {error: one for one in TYPES for error in one.errors}
 
 
 def type_of(error: DygcnError) -> ProblemType:
-    """Return the type of an error: that of its nearest class.
-
-    Examples
-    --------
-    >>> from dygcn.errors import CapacityError
-    >>> type_of(CapacityError("the degree is too large")).name
-    'bad-event'
-    """
+    """Return the type of an error: that of its nearest class."""
     return next(_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _BY_ERROR)
 
 
@@ -163,22 +156,7 @@ def problem(
     node: int | str | None = None,
     **headers: str,
 ) -> Response:
-    """Return a refusal.
-
-    Parameters
-    ----------
-    name
-        Of the type.
-    expected, retry_after, node
-        Members of some types: the sequence to go on with, seconds to stay away, the id that is not there.
-    headers
-        More of them, with ``_`` for ``-``.
-
-    Examples
-    --------
-    >>> problem("too-large", "the body is larger than 10 bytes").status_code
-    413
-    """
+    """Return a refusal."""
     kind, request = BY_NAME[name], current_request_id()
     told = answers.Problem(
         BASE + name, kind.title, kind.status, detail, request or None, expected, retry_after, node

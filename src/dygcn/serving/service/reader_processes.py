@@ -5,19 +5,27 @@ from __future__ import annotations
 import logging
 import os
 import select
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from dygcn.errors import DygcnError
+from dygcn.errors import DygcnError, OptionError
+from dygcn.live.shared import SharedRows, can_share
 from dygcn.serving.observing.events import note
 from dygcn.serving.observing.metrics import RequestCounts
-from dygcn.serving.service.reader_messages import Replace, Start, Stop, ToReader
+from dygcn.serving.service.settings import Http, Limits, LogSettings
+
+if TYPE_CHECKING:
+    from dygcn.serving.service.service import Service
 
 _LOG = logging.getLogger(__name__)
 _MODULE = "dygcn.serving.readers"
@@ -26,7 +34,42 @@ _PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a reader is started again
 _LIVED = 30.0  # seconds after which a death is no reason to wait longer
 _SILENT = 30.0  # seconds; a reader says something every second
 _TO_TAKE = 2.0  # seconds for a line: the event loop waits for it, if it is longer than the pipe holds
+_LONGEST = 103  # bytes of the path of a Unix socket, where it is shortest
 _encode = msgspec.json.Encoder().encode
+
+
+# ---- messages: one JSON object a line, over the reader's pipe; it answers with lines of `RequestCounts` ----
+
+
+class Start(msgspec.Struct, tag="start"):
+    """The first line: where to listen, where the writer is, and what a reader needs for its answers."""
+
+    listen: list[tuple[int, list[str | int]]]  # family and address
+    writer: str  # path of its socket
+    kind: str  # of ids
+    rows: str  # handle of the shared rows; empty: there are none
+    http: Http
+    limits: Limits
+    log: LogSettings
+
+
+class Replace(msgspec.Struct, tag="replace"):
+    """Tokens, names and limits changed."""
+
+    http: Http
+    limits: Limits
+
+
+class Stop(msgspec.Struct, tag="stop"):
+    """Accept no more, finish what was begun within so many seconds, and end."""
+
+    seconds: float
+
+
+ToReader = Start | Replace | Stop
+
+
+# ---- processes ---------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -160,13 +203,6 @@ class ReaderProcesses:
     """The readers of one writer.
 
     A reader has a pipe from the writer, which closes when the writer dies however it dies: then it ends.
-
-    Parameters
-    ----------
-    count
-        How many.
-    first
-        Returns what a process is told when it starts.
     """
 
     def __init__(self, count: int, first: Callable[[], Start]) -> None:
@@ -174,13 +210,7 @@ class ReaderProcesses:
         self._readers = [_Reader(number, first, self._listens) for number in range(count)]
 
     def start(self) -> None:
-        """Start them all; return when one of them listens.
-
-        Raises
-        ------
-        DygcnError
-            If none does in time.
-        """
+        """Start them all; return when one of them listens."""
         for one in self._readers:
             one.start()
         if not self._listens.wait(_TO_BEGIN):
@@ -208,3 +238,56 @@ class ReaderProcesses:
             one.ask_to_stop(0.8 * seconds)
         for one in self._readers:
             one.stop(until)
+
+
+# ---- the writer --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BehindReaders:
+    """Where the writer listens, and the processes that ask it there."""
+
+    path: str
+    processes: ReaderProcesses
+
+
+@contextmanager
+def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[BehindReaders | None]:
+    """Prepare readers, if the settings want some; the folder of the socket is gone at the end."""
+    if not service.settings.http.readers:
+        yield None
+        return
+    rows = shared_rows(service)
+    with tempfile.TemporaryDirectory(prefix="dygcn-") as folder:  # of mode 0700
+        path = f"{folder}/writer"
+        if len(os.fsencode(path)) > _LONGEST:
+            raise OptionError(
+                f"the folder for temporary files, {tempfile.gettempdir()}, has too long a name for a Unix "
+                f"socket in it; set TMPDIR to a shorter one"
+            )
+        places = [(int(one.family), list(one.getsockname())) for one in sockets]
+
+        def first() -> Start:
+            current, handle = service.current, "" if rows is None else rows.handle().decode()
+            kind = service.live.model.ids
+            return Start(places, path, kind, handle, current.http, current.limits, service.settings.log)
+
+        processes = ReaderProcesses(service.settings.http.readers, first)
+        service.observations.reader_processes = lambda: len(processes.pids)
+        service.observations.other_requests = lambda: [processes.counts()]
+        service.current.watch(
+            lambda: processes.replace(Replace(service.current.http, service.current.limits))
+        )
+        try:
+            yield BehindReaders(path, processes)
+        finally:
+            processes.stop(1.0)
+            if rows is not None:
+                rows.close()
+
+
+def shared_rows(service: Service) -> SharedRows | None:
+    """Return the rows that readers can read; None: this model cannot share them."""
+    live = service.live
+    with live.lock:
+        return SharedRows(live._state, lambda: live.sequence) if can_share(live._state) else None

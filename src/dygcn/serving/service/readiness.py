@@ -1,16 +1,34 @@
-"""Whether requests should come: after a read and a search were answered, and until the drain begins."""
+"""The beginning: what is done before requests come, and whether they should come, until the drain begins."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
+import msgspec
+import pyarrow as pa
+
+from dygcn.engine.events.wire import decode_events
+from dygcn.engine.models import KINDS, State
 from dygcn.errors import DygcnError
+from dygcn.live.changed import ChangeRecord
+from dygcn.live.scoring import pair_scores
+from dygcn.live.search.index import NearestIndex
+from dygcn.live.search.nearest import VectorCache, top_k
+from dygcn.serving.service.web import arrow_answer, arrow_stream
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
+    from collections.abc import Callable
+
+    from dygcn.engine.graph.ids import IdMap
+    from dygcn.engine.models import Model
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.drain import Drain
+    from dygcn.serving.service.observations import Observations
 
 _BETWEEN = 0.2  # seconds between two tries
+_IDS: dict[str, tuple[int | str, int | str]] = {"int64": (0, 1), "string": ("0", "1")}
+_TYPES = {"int64": pa.int64(), "string": pa.string()}
 
 
 class Readiness:
@@ -19,8 +37,10 @@ class Readiness:
     The machine code of a write is warm by then: `warm_up` wrote to a graph of its own, in every form.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self, live: DurableEmbedding, drain: Drain, probe: Callable[[], None], observations: Observations
+    ) -> None:
+        self._live, self._drain, self._probe, self._seen = live, drain, probe, observations
         self._reason: str | None = "the service starts"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="dygcn-ready", daemon=True)
@@ -35,7 +55,7 @@ class Readiness:
 
     def reason(self) -> str | None:
         """Return why no request should come now; None: they may come. Nobody is waited for."""
-        if self._service.drain.begun:
+        if self._drain.begun:
             return "the service is going down"
         if self._is_torn():
             return "an update was cut off within the state; restart the service"
@@ -43,7 +63,7 @@ class Readiness:
 
     def _is_torn(self) -> bool:
         """Say whether an update was cut off; one that is being made, and has the lock, is whole."""
-        live = self._service.live
+        live = self._live
         if not live._state.torn or not live.lock.acquire(blocking=False):
             return False
         try:
@@ -54,11 +74,55 @@ class Readiness:
     def _work(self) -> None:
         while not self._stop.is_set():
             try:
-                self._service.try_reads()
+                self._probe()
             except DygcnError as error:
                 self._reason = f"a read or a search is not answered yet: {error}"
                 self._stop.wait(_BETWEEN)
             else:
                 self._reason = None
-                self._service.observations.begun_serving()
+                self._seen.begun_serving()
                 return
+
+
+# ---- warming ---------------------------------------------------------------------------------------------
+
+
+def warm_up(model: Model) -> None:
+    """Write, read, search and score once, in every form that requests have, on a graph of its own.
+
+    What is imported on first use is imported then (pandas, too, where it is installed: pyarrow looks for it),
+    and compiled loops are in memory.
+    """
+    state = State(model)
+    for form, body in _bodies(state).items():
+        state.apply(decode_events(body, form, model.ids, related=bool(model.relations)).batch)
+    nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
+    vectors, _ = cache.refresh(nodes)
+    top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)
+    for links in KINDS if state.filter is not None else KINDS[:-1]:
+        pair_scores(state, cache, nodes[:1], nodes[1:], links)
+    arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
+
+
+def _ends(ids: IdMap) -> tuple[int | str, int | str]:
+    if ids.kinds is None:
+        return _IDS[ids.kind]
+    return f"{ids.kinds.names[0]}:0", f"{ids.kinds.names[1]}:1"
+
+
+def _bodies(state: State) -> dict[str, bytes]:
+    """Return form -> a message with one event, of a weight that the model carries."""
+    graph = state.graph
+    src, dst = (pa.array([one], _TYPES[graph.ids.kind]) for one in _ends(graph.ids))
+    weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
+    table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
+    if graph.relations is not None:
+        heaviest = int(graph.relations.weights.argmax())
+        table = table.set_column(2, "weight", [[weight / graph.relations.weights[heaviest]]])
+        table = table.append_column("relation", [[graph.relations.names[heaviest]]])
+    events = table.to_pylist()
+    return {
+        "json": msgspec.json.encode(events),
+        "ndjson": msgspec.json.encode(events[0]),
+        "arrow": arrow_stream(table),
+    }

@@ -13,9 +13,9 @@ from dygcn._extras import extra
 from dygcn.errors import OptionError
 from dygcn.serving.observing.request_ids import RequestIds
 from dygcn.serving.service.changes import Waiters
-from dygcn.serving.service.crowd import Crowd
+from dygcn.serving.service.connections import Connections
 from dygcn.serving.service.drain import leave_now
-from dygcn.serving.service.settings import Http, ServiceSettings
+from dygcn.serving.service.settings import CurrentSettings, Http, ServiceSettings
 
 with extra("serve"):
     import uvicorn
@@ -26,33 +26,19 @@ with extra("serve"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.behind_readers import BehindReaders
-    from dygcn.serving.service.current import CurrentSettings
+    from dygcn.serving.service.reader_processes import BehindReaders
     from dygcn.serving.service.service import Service
 
 MOST_HEAD = 64 << 10  # bytes of a request before its body
 _PART = 16 << 10  # bytes that are parsed at once: some hundred requests
 _MANY = 500  # connections
 _KEPT = 24 * 3600  # seconds that the connection of a reader may be silent
-_CROWDED = 1.0  # seconds that a silent connection may stay while there are too many
+_IF_FULL = 1.0  # seconds that a silent connection may stay while there are too many
 _Protocol: Any = AutoHTTPProtocol
 
 
 def bind(http: Http) -> list[socket.socket]:
-    """Take the addresses to listen on, so that it is known early whether they can be had.
-
-    Raises
-    ------
-    OptionError
-        If an address is not known, not ours, or in use.
-
-    Examples
-    --------
-    >>> [one] = bind(Http(port=0))
-    >>> one.getsockname()[0]
-    '127.0.0.1'
-    >>> one.close()
-    """
+    """Take the addresses to listen on, so that it is known early whether they can be had."""
     bound: list[socket.socket] = []
     try:
         host, flags = http.host or None, socket.AI_PASSIVE
@@ -118,11 +104,11 @@ class Connection(_Protocol):  # type: ignore[misc]
     def connection_made(self, transport: Any) -> None:
         """Count it."""
         super().connection_made(transport)
-        self.peer = self.server_state.crowd.enter(self.client)
+        self.peer = self.server_state.counted.enter(self.client)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it no longer."""
-        self.server_state.crowd.leave(self.peer)
+        self.server_state.counted.leave(self.peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -161,38 +147,27 @@ def _nothing_at_once(
     return None
 
 
-class State(uvicorn.server.ServerState):
+class ConnectionState(uvicorn.server.ServerState):
     """What connections share: who is here, too, and what is answered at once (see `ReaderConnection`)."""
 
     prefix: bytes
     at_once: AtOnce
 
-    def __init__(self, crowd: Crowd) -> None:
+    def __init__(self, counted: Connections) -> None:
         super().__init__()
-        self.crowd, crowd.connections = crowd, self.connections
+        self.counted, counted.open = counted, self.connections
         self.prefix, self.at_once = b"", _nothing_at_once
 
 
 class Listening(uvicorn.Server):
-    """Counts connections and closes silent ones.
-
-    Parameters
-    ----------
-    app
-        Who answers.
-    current
-        The limits.
-    uds
-        The path of a Unix socket to listen on, in place of the sockets that `run` gets: for readers, whose
-        connections are kept however long they are silent.
-    """
+    """Counts connections and closes silent ones."""
 
     connection: type[Connection] = Connection
 
     def __init__(self, app: ASGIApp, current: CurrentSettings, uds: str | None = None) -> None:
-        crowd = Crowd(app, current)
+        counted = Connections(app, current)
         config = uvicorn.Config(
-            RequestIds(crowd),
+            RequestIds(counted),
             log_config=None,  # its lines look as ours do
             host=current.http.host,
             port=current.http.port,
@@ -207,7 +182,7 @@ class Listening(uvicorn.Server):
             timeout_keep_alive=_KEPT if uds else 5,
         )
         super().__init__(config)
-        self._current, self._crowd, self.server_state = current, crowd, State(crowd)
+        self._current, self._counted, self.server_state = current, counted, ConnectionState(counted)
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
@@ -224,7 +199,7 @@ class Listening(uvicorn.Server):
     def _close_silent(self, now: float) -> None:
         """Close connections on which no request became whole for too long; soon, while there are too many."""
         patience = self._current.limits.seconds_to_send
-        patience = min(patience, _CROWDED) if self._crowd.crowded else patience
+        patience = min(patience, _IF_FULL) if self._counted.full else patience
         silent: dict[Any, tuple[Any, float]] = {}
         for connection in self.server_state.connections:
             last = getattr(connection, "cycle", None)
@@ -237,19 +212,7 @@ class Listening(uvicorn.Server):
 
 
 class Server(Listening):
-    """Says where it listens, starts readers, and lets waiting connections go before it drains.
-
-    Parameters
-    ----------
-    app
-        As `make_app` makes it.
-    ready
-        Called with the address once requests are answered.
-    reread
-        Returns the settings for SIGHUP; None: there is no file.
-    readers
-        Processes that listen in place of this one, and where this one listens for them.
-    """
+    """Says where it listens, starts readers, and lets waiting connections go before it drains."""
 
     def __init__(
         self,
@@ -260,7 +223,7 @@ class Server(Listening):
     ) -> None:
         service: Service = app.state.service
         super().__init__(app, service.current, readers.path if readers is not None else None)
-        self._crowd.behind_readers = readers is not None
+        self._counted.behind_readers = readers is not None
         self._drain, self._readers = service.drain, readers
         service.observations.connections = lambda: len(self.server_state.connections)
         self._waiters: Waiters = app.state.waiters

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from dygcn.errors import OptionError
+from dygcn.errors import DygcnError, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.offsets import IDLE_SECONDS
 from dygcn.live.durable.storage.retention import KeepLog
+from dygcn.serving.observing.events import note
 from dygcn.serving.observing.logs import Format, Level
 from dygcn.serving.observing.tracing import Otel
 from dygcn.serving.service.clock import Jump
@@ -21,6 +24,7 @@ from dygcn.serving.sinks import SinkSettings
 from dygcn.serving.sources import SourceSettings
 
 MOST_READERS = 64
+_LOG = logging.getLogger(__name__)
 Scope = Literal["read", "write", "admin"]
 
 
@@ -41,7 +45,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     queued_rows: int = 4_000_000  # that the waiting events are expected to touch
     cut_events: int = 2_000  # applied as one batch
     cut_rows: int = 200_000
-    asked_rows: int = 200_000  # of state that one question may look at, or one trial write
+    query_rows: int = 200_000  # of state that one query may look at, or one trial write
     ids: int = 10_000  # in one request
     k: int = 1_000  # nodes in one answer
     page_rows: int = 1_000  # of one answer of /v1/changes
@@ -63,7 +67,7 @@ class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     readers: int = 0  # processes that listen and answer reads; 0: the writer listens itself
 
 
-class Nearest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class NearestSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """How neighbours are looked for."""
 
     exact_up_to: int = 20_000  # nodes; beyond it an index answers, if the extra `ann` is installed
@@ -81,7 +85,7 @@ class Shards(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     ca: str | None = None
 
 
-class Log(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class LogSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """How log lines look, and which are written; they go to standard error."""
 
     format: Format = "text"
@@ -89,24 +93,13 @@ class Log(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    r"""One process: sources in, vectors out, HTTP beside.
-
-    Examples
-    --------
-    >>> settings = parse_settings('folder = "friends"\n[http]\nport = 8080')
-    >>> settings.folder, settings.http.port, settings.limits.cut_events
-    ('friends', 8080, 2000)
-    >>> parse_settings('folder = "friends"\nprot = 8080')
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: the settings cannot be used: Object contains unknown field `prot`
-    """
+    r"""One process: sources in, vectors out, HTTP beside."""
 
     folder: str
     http: Http = Http()
     limits: Limits = Limits()
-    nearest: Nearest = Nearest()
-    log: Log = Log()
+    nearest: NearestSettings = NearestSettings()
+    log: LogSettings = LogSettings()
     otel: Otel = Otel()
     time_unit: Literal["s", "ms", "us", "ns"] | None = None  # of t: then events far ahead are refused
     clock_jump: Jump = "usual"  # how far the graph's clock may jump: in units of t, "usual" or "any"
@@ -188,3 +181,67 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+class CurrentSettings:
+    """The limits, the tokens and the names, as they are now.
+
+    Everything else of the settings is read once, at the start.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._watchers: list[Callable[[], None]] = []
+
+    @property
+    def limits(self) -> Limits:
+        """How much is taken in at once."""
+        return self._settings.limits
+
+    @property
+    def http(self) -> Http:
+        """Who may come, and by which names; where to listen is not changed."""
+        return self._settings.http
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have a function called after every change."""
+        self._watchers.append(watcher)
+
+    def replace(self, settings: ServiceSettings) -> None:
+        """Take the limits, tokens and names of other settings, and leave the rest."""
+        http = msgspec.structs.replace(
+            self._settings.http, tokens=settings.http.tokens, names=settings.http.names
+        )
+        self._settings = msgspec.structs.replace(self._settings, limits=settings.limits, http=http)
+        for watcher in self._watchers:
+            watcher()
+
+    def reload(self, read: Callable[[], ServiceSettings] | None) -> bool:
+        """Read the settings again, and return whether they were taken; bad ones change nothing."""
+        if read is None:
+            _LOG.warning("SIGHUP: there is no settings file to read again; `dygcn run FILE` has one")
+            return False
+        try:
+            settings = read()
+        except DygcnError as error:
+            note("settings.refused", error=str(error))
+            return False
+        before = self.http, self.limits
+        self.replace(settings)
+        now = self.http, self.limits
+        changed = [name for name, a, b in zip(("http", "limits"), before, now, strict=True) if a != b]
+        note("settings.reloaded", changed=" ".join(changed) or "nothing")  # names, never values
+        later = self._not_taken(settings)
+        if later:
+            _LOG.warning("SIGHUP: a restart is needed for changes of: %s", ", ".join(later))
+        return True
+
+    def _not_taken(self, settings: ServiceSettings) -> list[str]:
+        """Return the names of settings that differ from those that are used."""
+        pairs = (("", self._settings, settings), ("http.", self._settings.http, settings.http))
+        return [
+            f"{prefix}{name}"
+            for prefix, ours, theirs in pairs
+            for name in ours.__struct_fields__
+            if name not in ("http", "limits") and getattr(ours, name) != getattr(theirs, name)
+        ]

@@ -12,17 +12,7 @@ _ALLOWED = (
 
 
 def source_from(text: str) -> SourceSettings:
-    """Read a source from one word; what it cannot say goes into a settings file.
-
-    Examples
-    --------
-    >>> source_from("redis://127.0.0.1:6379/clicks")
-    RedisSettings(url='redis://127.0.0.1:6379', streams=['clicks'], field='event', form='json', timeout=10.0)
-    >>> source_from("ftp://here")
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: 'ftp://...' is not a source; allowed is redis://HOST:PORT/STREAM, ...
-    """
+    """Read a source from one word; what it cannot say goes into a settings file."""
     scheme, colon, rest = text.partition("://")
     if not colon:
         return FileSettings(path=text)

@@ -17,17 +17,32 @@ from dygcn.engine.events.wire import BadEvent, Decoded, decode_events
 from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
-from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.layout import keep_cursor, read_cursor
 from dygcn.serving.observing.events import Reachable, note
-from dygcn.serving.service.histories import REFUSED, REWRITING, REWRITTEN, SAME, Cursor, Log, judge
-from dygcn.serving.service.ingest_queue import Closing, Overloaded
+from dygcn.serving.service.histories import (
+    REFUSED,
+    REWRITING,
+    REWRITTEN,
+    SAME,
+    HistoryLog,
+    SinkCursor,
+    judge,
+)
+from dygcn.serving.service.ingest_queue import (
+    Closing,
+    IngestQueue,
+    Listeners,
+    Overloaded,
+    dead_letters_of,
+)
 from dygcn.serving.sinks import Sink
 from dygcn.serving.sinks.settings import OnOtherHistory
 from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.clock import EventClock
+    from dygcn.serving.service.observations import Observations
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
 _ROWS, _BETWEEN = 1_000, 0.1
@@ -40,8 +55,8 @@ class _Worker:
 
     kind = ""
 
-    def __init__(self, service: Service, name: str) -> None:
-        self.service, self.name = service, name
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.reachable = Reachable(self.kind, name)
         self.failure: str | None = None
         self.failures = 0
@@ -93,16 +108,16 @@ class SourceWorker(_Worker):
 
     kind = "source"
 
-    def __init__(self, service: Service, source: Source) -> None:
-        super().__init__(service, source.name)
-        self._source = source
+    def __init__(self, source: Source, live: DurableEmbedding, queue: IngestQueue, clock: EventClock) -> None:
+        super().__init__(source.name)
+        self._source, self._live, self._queue, self._clock = source, live, queue, clock
         self.messages = 0
         self._answers: list[Receipt | BaseException] = []
         self._answered = threading.Condition()
 
     def _work(self) -> None:
         try:
-            self._source.open(dict(self.service.live.streams))
+            self._source.open(dict(self._live.streams))
             self.failure = None
             while not self._stop.is_set():
                 messages = self._source.read(_READ, _PAUSE)
@@ -116,13 +131,13 @@ class SourceWorker(_Worker):
 
     def _submit(self, messages: Sequence[Message]) -> None:
         """Hand messages to the queue and wait until they are applied: the cursor is then in the state."""
-        parts = source_batches(messages, self.service)
+        parts = source_batches(messages, self._live, self._clock.latest())
         for part in parts:
             part.check()
         for part in parts:
             while True:
                 try:
-                    self.service.ingest_queue.submit(part, self._answer, wait=1.0)
+                    self._queue.submit(part, self._answer, wait=1.0)
                     break
                 except Overloaded:
                     if self._stop.is_set():
@@ -158,14 +173,13 @@ class SourceWorker(_Worker):
         }
 
 
-def source_batches(messages: Sequence[Message], service: Service) -> list[SourceBatch]:
+def source_batches(
+    messages: Sequence[Message], live: DurableEmbedding, latest: float | None
+) -> list[SourceBatch]:
     """Decode messages; those that follow each other in a stream and are alike become one part."""
-    kind, latest = service.live.model.ids, service.latest_time()
-    related = bool(service.live.model.relations)
+    kind, related = live.model.ids, bool(live.model.relations)
     parts: list[SourceBatch] = []
-    for stream, run in groupby(
-        _fresh(messages, service.live._offsets.last_of), key=lambda message: message.stream
-    ):
+    for stream, run in groupby(_fresh(messages, live._offsets.last_of), key=lambda message: message.stream):
         decoded = [(message, _decode(message, kind, latest, related)) for message in run]
         for _, alike in groupby(enumerate(decoded), key=_alike):
             parts.append(_joined(stream, [one for _, one in alike]))
@@ -191,7 +205,7 @@ def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) ->
 
 
 def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
-    dead = [letter for one, found in group for letter in letters_of(found.bad, stream, one.position)]
+    dead = [letter for one, found in group for letter in dead_letters_of(found.bad, stream, one.position)]
     return SourceBatch(
         join_events([found.batch for _, found in group]),
         stream,
@@ -211,30 +225,23 @@ def _decode(message: Message, kind: str, latest: float | None, related: bool = F
         return dataclasses.replace(decode_events(b"[]", "json", kind), bad=(bad,))
 
 
-def letters_of(bad: Sequence[BadEvent], stream: str, position: int) -> list[DeadLetter]:
-    """Return the dead letters of a message."""
-    return [DeadLetter(stream, position, one.row, one.reason, one.text) for one in bad]
-
-
 class SinkWorker(_Worker):
-    """Writes what moved to a sink, each node once however often it moved meanwhile.
-
-    Parameters
-    ----------
-    service
-        Whose vectors are written.
-    sink
-        Where they go.
-    other_history
-        What is done where the sink holds rows of another history; see `dygcn.serving.service.histories`.
-    """
+    """Writes what moved to a sink, each node once however often it moved meanwhile."""
 
     kind = "sink"
 
-    def __init__(self, service: Service, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
-        super().__init__(service, sink.name)
-        self._sink, self._rule = sink, other_history
-        self._log: Log = service.live.feed
+    def __init__(
+        self,
+        sink: Sink,
+        live: DurableEmbedding,
+        updates: Listeners,
+        observations: Observations,
+        other_history: OnOtherHistory = "rewrite",
+    ) -> None:
+        super().__init__(sink.name)
+        self._sink, self._rule, self._live = sink, other_history, live
+        self._log: HistoryLog = live.feed
+        self._updates, self._seen = updates, observations
         self.rows = 0
         self.history: str | None = None  # not opened yet
         self.why = ""
@@ -242,16 +249,16 @@ class SinkWorker(_Worker):
         self._cursor, self._kept = self._read_cursor(), ""
         self._news = threading.Event()
         self._give_up = float("inf")
-        service.notify(self._news.set)
+        updates.add(self._news.set)
 
-    def _read_cursor(self) -> Cursor:
-        text = read_cursor(self.service.live._folder, self.name)
+    def _read_cursor(self) -> SinkCursor:
+        text = read_cursor(self._live._folder, self.name)
         try:
-            cursor = Cursor() if text is None else msgspec.json.decode(text, type=Cursor)
+            cursor = SinkCursor() if text is None else msgspec.json.decode(text, type=SinkCursor)
         except msgspec.DecodeError:
-            return Cursor()
-        behind = cursor.history is not None and cursor.history.sequence <= self.service.live.sequence
-        return cursor if behind else Cursor()  # one from ahead came with another log, which ours may overtake
+            return SinkCursor()
+        behind = cursor.history is not None and cursor.history.sequence <= self._live.sequence
+        return cursor if behind else SinkCursor()  # one from ahead is of another log
 
     def ask_to_stop(self, until: float = _FOREVER) -> None:
         """Have it bring the sink up to the last sequence, if it can be had in time."""
@@ -279,17 +286,16 @@ class SinkWorker(_Worker):
 
     def _begin(self) -> None:
         """Open the sink, and find out whether the rows there are of our history."""
-        live = self.service.live
+        live = self._live
         held = self._sink.open(live.model.ids, live.model.dim)
         with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
             with live.lock:
                 verdict = judge(held, self._cursor.history, self._log, self._rule, self.name)
             if verdict.begin_epoch:
                 self._log.begin_epoch()
-                for worker in self.service.sinks:
-                    worker.wake()
+                self._updates()  # wakes the others
         if verdict.anew:
-            self._cursor = Cursor(why=verdict.why if verdict.history == REWRITING else "")
+            self._cursor = SinkCursor(why=verdict.why if verdict.history == REWRITING else "")
         if verdict.history == SAME and self._cursor.why:
             self._judged(REWRITING, self._cursor.why)  # it goes on with what it had begun
         else:
@@ -310,12 +316,8 @@ class SinkWorker(_Worker):
             )
         self.history, self.why = history, why
 
-    def wake(self) -> None:
-        """Have it look whether there is something new."""
-        self._news.set()
-
     def _write_page(self) -> bool:
-        live, cursor = self.service.live, self._cursor
+        live, cursor = self._live, self._cursor
         with live.lock:
             ours = self._log.history.epoch == self._epoch
             page = live.feed.since(cursor.next, _ROWS) if ours else None
@@ -325,7 +327,7 @@ class SinkWorker(_Worker):
         if page.reset or not cursor.next:
             cursor.delete_below = page.floor
         if len(page.rows):
-            with self.service.observations.writing_sink(self.name, len(page.rows)):
+            with self._seen.writing_sink(self.name, len(page.rows)):
                 self._sink.write(page.rows)
             self.rows += len(page.rows)
             cursor.history = page.rows.history
@@ -340,7 +342,7 @@ class SinkWorker(_Worker):
     def _keep_cursor(self) -> None:
         text = msgspec.json.encode(self._cursor).decode()
         if text != self._kept:
-            keep_cursor(self.service.live._folder, self.name, text)
+            keep_cursor(self._live._folder, self.name, text)
             self._kept = text
 
     def _delete_below(self, history: History) -> None:
@@ -355,7 +357,7 @@ class SinkWorker(_Worker):
 
     def behind(self) -> int:
         """Return how many sequences the sink does not have yet."""
-        return max(self.service.live.sequence - self._cursor.reached, 0)
+        return max(self._live.sequence - self._cursor.reached, 0)
 
     def status(self) -> dict[str, Any]:
         """Return what /v1/status says of it."""

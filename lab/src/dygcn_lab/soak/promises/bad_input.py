@@ -25,7 +25,7 @@ from dygcn.client import Client
 from dygcn.errors import EventError, OptionError
 from dygcn.live.durable.storage import log
 from dygcn.schema.answers import Problem
-from dygcn.serving.service import app, handlers
+from dygcn.serving.service import app, events, web
 from dygcn.serving.service.problems import PROBLEM_JSON
 from dygcn.serving.service.settings import parse_settings
 from dygcn_lab.soak.check import Check, Finding
@@ -208,9 +208,9 @@ def _not_caught(body: bytes, kind: type[Any]) -> Any:
 
 
 _BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "a bad row stops its request": (handlers, "decode_events", _stops_its_request),
+    "a bad row stops its request": (events, "decode_events", _stops_its_request),
     "dead letters are dropped": (log, "bury", lambda db, dead: None),
-    "an error of a parser is not caught": (handlers, "read_body", _not_caught),
+    "an error of a parser is not caught": (web, "read_body", _not_caught),
 }
 
 

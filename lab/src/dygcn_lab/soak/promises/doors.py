@@ -22,7 +22,7 @@ from typing import Any
 import dygcn
 from dygcn.errors import OptionError
 from dygcn.serving.service import app
-from dygcn.serving.service.auth import Doors, new_token
+from dygcn.serving.service.auth import Authorizer, new_token
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import JSON, ROUTES, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
@@ -235,18 +235,18 @@ def _opened(path: str) -> tuple[Route, ...]:
     return tuple(replace(route, scope="open") if route.path == path else route for route in ROUTES)
 
 
-_STATUS = Doors.status
+_STATUS = Authorizer.status
 
 
-def _any_known(self: Doors, scope: str, authorization: str | None, host: str | None) -> int:
+def _any_known(self: Authorizer, scope: str, authorization: str | None, host: str | None) -> int:
     status = _STATUS(self, scope, authorization, host)
     return 200 if status == 403 else status
 
 
 _BUGS: dict[str, tuple[Any, str, Any]] = {
     "a route forgets to ask": (app, "ROUTES", _opened("/v1/map")),
-    "any token opens every door": (Doors, "status", _any_known),
-    "the hash of a token is a token": (sys.modules[Doors.__module__], "hashed", lambda secret: secret),
+    "any token opens every door": (Authorizer, "status", _any_known),
+    "the hash of a token is a token": (sys.modules[Authorizer.__module__], "hashed", lambda secret: secret),
     "a refusal tells what is there": (app, "denied", lambda status: problem(_NO[status], str(NAMES))),
 }
 

@@ -59,13 +59,13 @@ class Table:
 def _caught_up(service: Service) -> dict[str, Any]:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
-        sink = service.status().sinks[0]
+        sink = service.report.status().sinks[0]
         if sink["behind"] == 0 and sink["history"] not in (None, "rewriting") and sink["failure"] is None:
             return sink
         if sink["failures"] > _TRIES:
             break
         time.sleep(0.05)
-    raise AssertionError(f"the sink does not catch up: {service.status().sinks}")
+    raise AssertionError(f"the sink does not catch up: {service.report.status().sinks}")
 
 
 def _serve(folder: Path, table: Table, events: int, first: int) -> tuple[int, str]:
@@ -75,7 +75,7 @@ def _serve(folder: Path, table: Table, events: int, first: int) -> tuple[int, st
         _caught_up(one.service)
         for number in range(events):
             one.service.live.update(add=[(first + number, number)])
-            one.service._applied()
+            one.service.updates()
         said = _caught_up(one.service)
         with one.service.live.lock:
             return table.differences(one.service.live), str(said["history"])

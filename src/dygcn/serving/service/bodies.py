@@ -1,4 +1,4 @@
-"""Compressed bodies: requests are decoded within a bound, large answers are written as their reader likes.
+"""Bodies: requests are held and decoded within bounds, large answers are compressed as their reader likes.
 
 zstd at level 1 is faster than gzip and makes JSON of vectors shorter (38 and 45 % of 153 kB, 1.3 and 3.8 ms),
 so it is preferred. A short answer is never compressed: it would cost more time than its bytes.
@@ -6,14 +6,18 @@ so it is preferred. A short answer is never compressed: it would cost more time 
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import re
 import sys
 import zlib
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError
+from dygcn.serving.service.ingest_queue import Overloaded
 
 with extra("serve"):
     from starlette.concurrency import run_in_threadpool
@@ -33,6 +37,57 @@ MOST_MEMBERS = 300  # of a body; bgzip writes one for each 64 KiB, 257 for the 1
 _FIRST_PIECE = 4 << 10  # bytes of a member that are decoded first
 _WINDOW = 27  # log2 of the bytes that a zstd frame may ask for
 _TEXTS = ("application/json", "application/problem+json", "text/html", "text/plain")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Bodies:
+    """Counts the bytes of all bodies that are held. Lives in the event loop."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+        self._decoding, self._turn = asyncio.Lock(), asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Let everybody else go on first: of all bodies, one chunk is read in a round of the event loop."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
+    async def decode(self, decoder: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Decode a body beside the event loop, one at a time: the other threads are for questions."""
+        async with self._decoding:
+            return await run_in_threadpool(decoder, *args, **kwargs)
+
+    @contextmanager
+    def opened(self) -> Iterator[Body]:
+        """Yield a body, empty still; what it took is given back at the end."""
+        body = Body(self)
+        try:
+            yield body
+        finally:
+            self.held -= body.size
+
+
+class Body:
+    """The body of one request, chunk by chunk."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self.chunks: list[bytes] = []
+        self.size = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Hold one chunk more."""
+        others = self._bodies.held - self.size
+        if others and self._bodies.held + len(chunk) > self._bodies.most:
+            raise Overloaded(1, f"requests of {others} bytes are being read and answered already")
+        self._bodies.held += len(chunk)
+        self.size += len(chunk)
+        self.chunks.append(chunk)
+
+
+# ---- compression -------------------------------------------------------------------------------------
 
 
 class TooManyMembers(OptionError):
@@ -44,19 +99,6 @@ def decoded(body: bytes, coding: str, most: int) -> bytes | None:
 
     A decoder copies what it is given behind the end of a member (gzip) or a frame (zstd), so it is given
     little at first, and then as much as the member had so far: all copies together are as long as the body.
-
-    Raises
-    ------
-    OptionError
-        If it is not whole, or no such thing.
-    TooManyMembers
-        If there are more than 300 members or frames.
-
-    Examples
-    --------
-    >>> decoded(gzip.compress(b"[]"), "gzip", 10)
-    b'[]'
-    >>> decoded(gzip.compress(bytes(1_000_000)), "gzip", 10)  # None
     """
     parts: list[bytes] = []
     left, members, rest = most, 0, memoryview(body)
@@ -92,13 +134,7 @@ def _decoder(coding: str) -> Any:
 
 
 def accepted(header: str) -> str:
-    """Return the coding that a reader accepts, empty for none.
-
-    Examples
-    --------
-    >>> accepted("gzip, deflate, br"), accepted("gzip, zstd;q=0.5"), accepted("zstd;q=0"), accepted("")
-    ('gzip', 'zstd', '', '')
-    """
+    """Return the coding that a reader accepts, empty for none."""
     wanted = {}
     for one in header.lower().split(","):
         name, _, quality = one.partition(";")
@@ -123,16 +159,7 @@ async def coded_beside(body: bytes, header: str) -> tuple[dict[str, str], bytes]
 
 
 def coded(body: bytes, header: str) -> tuple[dict[str, str], bytes]:
-    """Return JSON as its reader likes it, and the headers that say so.
-
-    Examples
-    --------
-    >>> coded(b"[]", "gzip")
-    ({}, b'[]')
-    >>> fields, body = coded(b" " * 5000, "gzip")
-    >>> fields, len(body) < 100
-    ({'vary': 'Accept-Encoding', 'content-encoding': 'gzip'}, True)
-    """
+    """Return JSON as its reader likes it, and the headers that say so."""
     if len(body) < _SHORTEST:
         return {}, body
     fields, coding = {"vary": "Accept-Encoding"}, accepted(header)

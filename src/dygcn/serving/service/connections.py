@@ -1,4 +1,4 @@
-"""How many connections there may be, in all and from one peer; whoever asks for health always comes in."""
+"""How many connections there may be, in all and from one peer; requests for health are always answered."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.reader_messages import PEER
 
 with extra("serve"):
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.current import CurrentSettings
+    from dygcn.serving.service.settings import CurrentSettings
 
-HEALTH = ("/livez", "/readyz")  # exempt: a crowd is no reason to restart the process
-_SAME_NETWORK = 64  # bits of an IPv6 address: whoever has one address has all of its network
+PEER = b"x-dygcn-peer"  # the client as a reader saw it; only the writer's own socket may bring it
+HEALTH = ("/livez", "/readyz")  # exempt: many connections are no reason to restart the process
+_SAME_NETWORK = 64  # bits of an IPv6 address: a client that has one address has all of its network
 
 
 def peer_of(client: tuple[str, int] | None) -> str:
@@ -27,11 +27,6 @@ def peer_of(client: tuple[str, int] | None) -> str:
 
     A proxy on this machine brings the connections of everybody, and whoever runs programs here can exhaust
     the machine in other ways.
-
-    Examples
-    --------
-    >>> peer_of(("192.0.2.7", 4711)), peer_of(("2001:db8::7", 4711)), peer_of(("127.0.0.1", 4711))
-    ('192.0.2.7', '2001:db8::/64', '')
     """
     return _counted_as(client[0]) if client else ""
 
@@ -50,15 +45,7 @@ def _counted_as(host: str) -> str:
 
 
 def take_peer(scope: Scope) -> None:
-    """Take the address of the peer from the header that a reader has set.
-
-    Examples
-    --------
-    >>> scope = {"headers": [(b"x-dygcn-peer", b"192.0.2.7 4711")], "client": None}
-    >>> take_peer(scope)
-    >>> scope
-    {'headers': [], 'client': ('192.0.2.7', 4711)}
-    """
+    """Take the address of the peer from the header that a reader has set."""
     found = dict(scope["headers"]).get(PEER)
     if found is not None:
         host, _, port = found.decode("latin-1").partition(" ")
@@ -66,21 +53,13 @@ def take_peer(scope: Scope) -> None:
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != PEER]
 
 
-class Crowd:
-    """Refuses requests while there are more connections than allowed.
-
-    Attributes
-    ----------
-    connections
-        Those that are open.
-    peers
-        How many of them each peer has.
-    """
+class Connections:
+    """Refuses requests while there are more connections than allowed."""
 
     def __init__(self, app: ASGIApp, current: CurrentSettings) -> None:
         self._app, self._current = app, current
-        self.connections: set[Any] = set()
-        self.peers: Counter[str] = Counter()
+        self.open: set[Any] = set()
+        self.peers: Counter[str] = Counter()  # how many of them each peer has
         self.behind_readers = False  # then a reader counted the connection, and says whose it is
 
     def enter(self, client: tuple[str, int] | None) -> str:
@@ -98,23 +77,23 @@ class Crowd:
                 del self.peers[peer]
 
     @property
-    def crowded(self) -> bool:
+    def full(self) -> bool:
         """Whether there are more connections than allowed."""
-        return len(self.connections) > self._current.limits.connections
+        return len(self.open) > self._current.limits.connections
 
     def refuses(self, client: tuple[str, int] | None) -> bool:
         """Say whether a request of a peer is not answered now."""
-        if not self.peers and not self.crowded:
+        if not self.peers and not self.full:
             return False
-        return self.crowded or self.peers[peer_of(client)] > self._current.limits.connections_per_peer
+        return self.full or self.peers[peer_of(client)] > self._current.limits.connections_per_peer
 
     def refusal(self, scope: Scope) -> Response | None:
         """Return why a request is not answered now; None: it is."""
         if not self.refuses(scope.get("client")) or scope["path"] in HEALTH:
             return None
         limits, peer = self._current.limits, peer_of(scope.get("client"))
-        if self.crowded:
-            found, most, who = len(self.connections), limits.connections, ""
+        if self.full:
+            found, most, who = len(self.open), limits.connections, ""
         else:
             found, most, who = self.peers[peer], limits.connections_per_peer, " from your address"
         message = f"there are {found} connections{who}, allowed are {most}; come again"

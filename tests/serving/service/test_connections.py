@@ -5,11 +5,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from dygcn.serving.service import crowd as crowds
+from dygcn.serving.service import connections
 from dygcn.serving.service import server as listening
-from dygcn.serving.service.crowd import Crowd, peer_of
-from dygcn.serving.service.current import CurrentSettings
-from dygcn.serving.service.settings import Limits, ServiceSettings
+from dygcn.serving.service.connections import Connections, peer_of
+from dygcn.serving.service.settings import CurrentSettings, Limits, ServiceSettings
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import until
 
@@ -17,7 +16,7 @@ MANY = 3_000
 
 
 def crowd(**limits):
-    return Crowd(None, CurrentSettings(ServiceSettings(folder="", limits=Limits(**limits))))
+    return Connections(None, CurrentSettings(ServiceSettings(folder="", limits=Limits(**limits))))
 
 
 def asked(host, path="/v1/status"):
@@ -50,7 +49,7 @@ def test_thousands_of_idle_connections_are_no_reason_to_restart(serve):
 
 
 def test_health_that_is_counted_would_be_noticed(serve, monkeypatch):
-    monkeypatch.setattr(crowds, "HEALTH", ())
+    monkeypatch.setattr(connections, "HEALTH", ())
     served = serve()
     until(lambda: served.get("/readyz").status_code == 200)
     with pytest.raises(AssertionError):
@@ -96,11 +95,11 @@ def test_who_is_on_this_machine_is_not_counted(client):
 
 def test_a_share_holds_over_the_network(serve, monkeypatch):
     """Loopback is the only network that a test has, so it counts here."""
-    monkeypatch.setattr(crowds, "peer_of", lambda client: client[0])
+    monkeypatch.setattr(connections, "peer_of", lambda client: client[0])
     served = serve(limits=Limits(connections_per_peer=5))
     with ExitStack() as stack:
         idle(served, stack, 6)
-        until(lambda: served.server._crowd.peers["127.0.0.1"] > 5)
+        until(lambda: served.server._counted.peers["127.0.0.1"] > 5)
         answer = served.get("/v1/status")
         assert "from your address" in is_problem(answer, 503, "too-many-connections")
         assert served.get("/livez").status_code == 200

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from dygcn.serving.service.rejections import Rejections
+from dygcn.serving.service.observations import Rejections
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import is_problem
 
@@ -54,7 +54,7 @@ def test_a_letter_that_is_still_bad_stays_with_its_new_reason(served):
     assert (answer["applied"], answer["dead"]) == (0, 1)
     [left] = served.get("/v1/dead-letters", stream="http:b").json()["letters"]
     assert "weight" in left["reason"]
-    assert (left["position"], left["row"]) == (letter["position"], letter["row"])
+    assert (left["offset"], left["row"]) == (letter["offset"], letter["row"])
     assert left["number"] > letter["number"]
 
 
@@ -78,7 +78,7 @@ def test_events_that_a_slow_clock_refused_are_replayed_when_it_is_mended(serve, 
     service = served.service
     events = [{"src": 1, "dst": 100 + i, "t": 5_000.0 + i} for i in range(50)]
     events += [{"src": 2, "dst": 200}]  # without a time
-    monkeypatch.setattr(service, "latest_time", lambda: 1_000.0)
+    monkeypatch.setattr(service.clock, "latest", lambda: 1_000.0)
     with caplog.at_level(logging.WARNING, logger="dygcn.serving"):
         assert served.post(events).json()["dead"] >= 50
     assert "rejection.began" in caplog.text

@@ -1,0 +1,165 @@
+"""What changes the graph: events, nodes that are forgotten, clients that are counted no longer."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from dygcn._extras import extra
+from dygcn.engine.events.wire import decode_events, without_forgets
+from dygcn.errors import OptionError
+from dygcn.live.durable.offsets import CLIENT
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.schema import answers
+from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of
+from dygcn.serving.service.problems import problem
+from dygcn.serving.service.routes import FORMS
+from dygcn.serving.service.web import (
+    LARGE,
+    Awaited,
+    RequestParser,
+    content_type,
+    looks,
+    respond,
+    whole,
+    written,
+)
+
+with extra("serve"):
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.clock import EventClock
+
+_LONGEST_NAME = 100  # of a client, in characters
+_HIGHEST = 2**62
+
+
+async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
+    """Put a part into the queue, and return its receipt when it is applied."""
+    awaited = Awaited()
+    async for now in looks():
+        if not now:
+            await run_in_threadpool(queue.submit, part, awaited.answer)
+        elif not queue.submit_now(part, awaited.answer):
+            continue
+        break
+    receipt: Receipt = await awaited.result()
+    return receipt
+
+
+class EventHandlers:
+    """Handlers of events, and of what is forgotten."""
+
+    def __init__(
+        self, parser: RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
+    ) -> None:
+        self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
+        self._related = bool(live.model.relations)
+        self._numbers = count(time.time_ns())  # of requests without one, which tell their dead letters apart
+
+    async def post_events(self, request: Request) -> Response:
+        """Take events in; answer when they are on disk and applied."""
+        form = FORMS[content_type(request)]
+        client, first, resumes = _sender(request)
+        self._queue.refuse_if_full()
+        body = await request.body()
+        found = await self._decoded(body, form)
+        if found.bad and found.bad[0].row < 0:
+            raise OptionError(f"the body cannot be read: {found.bad[0].reason}")
+        if client and not found.total:
+            raise OptionError("there is no event in the request, so it has no sequence; send one at least")
+        found = without_forgets(found)
+        offset = first + found.total - 1 if client else -1
+        stream = f"{CLIENT}{client}" if client else ""
+        message = offset if client else next(self._numbers)
+        part = SourceBatch(
+            found.batch,
+            stream,
+            offset,
+            first if client else None,
+            found.rows,
+            tuple(dead_letters_of(found.bad, stream, message)),
+            message=message,
+            resumes=resumes,
+        )
+        part.check()
+        receipt = await apply_part(self._queue, part)
+        if receipt.status in _REFUSALS:
+            return _REFUSALS[receipt.status](client, first, receipt.expected)
+        bad = [answers.BadRow(one.row, one.reason) for one in found.bad[:10]]
+        return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
+
+    async def _decoded(self, body: bytes, form: str) -> Any:
+        options: dict[str, Any] = {
+            "latest": self._clock.latest(),
+            "limit": self._parser.limits.queued_events,
+            "related": self._related,
+        }
+        if len(body) < LARGE:
+            return decode_events(body, form, self._parser.kind, **options)
+        return await self._parser.bodies.decode(decode_events, body, form, self._parser.kind, **options)
+
+    async def delete_node(self, request: Request) -> Response:
+        """Forget a node, in the writing thread."""
+        node, now = self._parser.node(request), self._clock.now()
+
+        def submit(answer: Callable[[Any], None]) -> None:
+            self._queue.submit_work(lambda: self._live.forget([node], t=now), 1, answer, changes=True)
+
+        receipt = await written(submit)
+        return respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
+
+    async def delete_client(self, request: Request) -> Response:
+        """Follow a client no longer."""
+        name = request.path_params["id"]
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
+        offset = await run_in_threadpool(self._live._forget_stream, f"{CLIENT}{name}")
+        expected = None if offset is None else offset + 1
+        return respond(answers.ClientForgotten(self._live.sequence, name, offset is not None, expected))
+
+
+def _sender(request: Request) -> tuple[str, int, bool]:
+    """Return the name of a client, the number of its first event, and whether it knows of a forgetting."""
+    client, sequence = request.query_params.get("client", ""), request.query_params.get("sequence", "")
+    if bool(client) != bool(sequence):
+        raise OptionError("client and sequence belong together: pass both, or neither")
+    if len(client) > _LONGEST_NAME or not client.isprintable():
+        raise OptionError(f"client is a name of up to {_LONGEST_NAME} printable characters")
+    first = whole(sequence, "sequence", 0, _HIGHEST) if client else 0
+    expected = request.query_params.get("expected", "")
+    if expected and (not client or whole(expected, "expected", 0, _HIGHEST) != first):
+        raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
+    return client, first, bool(expected)
+
+
+def _gap(client: str, first: int, expected: int) -> Response:
+    message = f"sequence {first} comes too early; send {expected} first"
+    return problem("sequence-gap", message, expected=expected)
+
+
+def _forgotten(client: str, first: int, expected: int) -> Response:
+    message = (
+        f"client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
+        f"Its last number was {expected - 1}: go on with sequence={expected}"
+        f"&expected={expected}, or begin anew with sequence 0 under another name"
+    )
+    return problem("forgotten-client", message, expected=expected)
+
+
+def _full(client: str, first: int, expected: int) -> Response:
+    message = (
+        "no more clients can be followed; reuse a client name, "
+        "or have an administrator forget one (DELETE /v1/clients/NAME)"
+    )
+    return problem("too-many-clients", message, retry_after=60)
+
+
+_REFUSALS = {"gap": _gap, "forgotten": _forgotten, "full": _full}

@@ -1,0 +1,202 @@
+"""Links of nodes: recommendations, scores of pairs, neighbours, explanations, each with a bound in rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.engine.events.kinds import as_text
+from dygcn.engine.models import KINDS
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.finding import check_kind, linked_nodes
+from dygcn.live.recommending import EVERYONE, links_for
+from dygcn.live.scoring import to_probabilities
+from dygcn.schema import answers, requests
+from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
+from dygcn.serving.service.vectors import VectorReads, known_and_missing
+from dygcn.serving.service.web import RequestParser, one_of, respond_beside, whole
+
+with extra("serve"):
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float64
+    from dygcn.live import DurableEmbedding
+    from dygcn.live.finding import Scored
+    from dygcn.live.view import EmbeddingView
+    from dygcn.serving.service.observations import Observations
+
+Id = int | str
+
+
+class LinkQueries:
+    """Answers about links of nodes. Nothing here changes the embedding; each answer is of one sequence."""
+
+    def __init__(
+        self, live: DurableEmbedding, reads: VectorReads, observations: Observations, budget: RowBudget
+    ) -> None:
+        self._live, self._reads, self._seen, self._budget = live, reads, observations, budget
+        self._graph = live._state.graph
+
+    def recommend(self, wanted: requests.RecommendRequest) -> answers.Recommended:
+        """Return the likeliest links of a node."""
+        self._seen.reads += 1
+        with self._live.lock:
+            how = wanted.links, wanted.exclude_linked, wanted.kind
+            among, missing = (None, []) if wanted.among is None else self._known(wanted.among)
+            links = links_for(self._live._state, wanted.id, *how, among)
+            rows = len(self._graph) if among is None else len(among)
+            self._check_ranking(rows, [wanted.id], rows, "name fewer nodes in `among`")
+            found = self._live.recommend(
+                wanted.id,
+                wanted.k,
+                among=among,
+                exclude_linked=wanted.exclude_linked,
+                links=links,
+                kind=wanted.kind,
+            )
+            kind = self._live.model.score_kind(links)
+            return answers.Recommended(self._live.sequence, wanted.id, kind, scored_nodes(found), missing)
+
+    def nearest_of(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestOf:
+        """Return the nodes of each of many that have the highest score of a link."""
+        self._seen.reads += 1
+        check_kind(self._graph.ids, kind)
+        with self._live.lock:
+            here, missing = self._known(ids)
+            self._check_ranking(len(here) * len(self._graph), here, len(self._graph), "ask for fewer ids")
+            found = [self._live.recommend(one, k, exclude_linked=False, kind=kind) for one in here]
+            of = [answers.NodesOf(one, scored_nodes(near)) for one, near in zip(here, found, strict=True)]
+            score_kind = self._live.model.score_kind("next")
+            return answers.NearestOf(self._live.sequence, score_kind, of, missing)
+
+    def _check_ranking(self, rows: int, ids: list[Id], candidates: int, instead: str) -> None:
+        """Refuse to rank too much; edges of nodes are looked at after that, and only if it matters."""
+        self._budget.check(rows, instead)
+        if candidates > EVERYONE:
+            self._budget.check(rows + rows_of_paths(self._live._state, ids), instead)
+
+    def neighbors(self, node: Id, limit: int) -> answers.Neighbors:
+        """Return with which nodes a node is linked."""
+        self._seen.reads += 1
+        with self._live.lock:
+            at = self._find(node)
+            self._budget.check(self._degree(at), "ask the embedding in Python")
+            linked = self._graph.ids.sorted(linked_nodes(self._graph, at))
+            names = self._reads.ids_of(linked[:limit])
+            return answers.Neighbors(self._live.sequence, node, len(linked), names)
+
+    def explain(self, node: Id, k: int) -> answers.ExplainedVector:
+        """Return what each neighbour adds to a vector."""
+        self._seen.reads += 1
+        with self._live.lock:
+            at = self._find(node)
+            self._budget.check(self._degree(at) * self._live.model.orders, "explain it in Python")
+            found, sequence = self._live.explain(node), self._live.sequence
+        names, by_order = map(as_text, found.neighbors[:k].tolist()), found.by_order[:k].tolist()
+        of_each = found.by_neighbor.tolist()
+        shares = [answers.Share(*one) for one in zip(names, of_each[:k], by_order, strict=True)]
+        sums = float(found.vector @ found.vector), found.own, found.rounding, len(found)
+        return answers.ExplainedVector(sequence, node, *sums, shares, sum(of_each[k:]))
+
+    def scores(self, pairs: list[tuple[Id, Id]], links: str, probability: bool) -> answers.Scores:
+        """Return the scores of pairs, NaN where an id is not in the graph."""
+        self._seen.reads += 1
+        model = self._live.model
+        with self._live.lock:
+            found, sequence = scores_of_pairs(self._live, pairs, links), self._live.sequence
+        if probability:
+            return answers.Scores(sequence, "probability", to_probabilities(model, found, links))
+        return answers.Scores(sequence, model.score_kind(links), found)
+
+    def _known(self, ids: list[Id]) -> tuple[list[Id], list[Id]]:
+        return known_and_missing(ids, self._reads.nodes(ids))
+
+    def _find(self, node: Id) -> int:
+        at = self._graph.find_one(node)
+        if at < 0:
+            raise UnknownNode(node)
+        return at
+
+    def _degree(self, node: int) -> int:
+        graph, one = self._graph, np.array([node], np.int32)
+        return int(graph.pull.degrees(one)[0]) + (int(graph.push.degrees(one)[0]) if graph.directed else 0)
+
+
+def scored_nodes(found: Scored) -> list[answers.ScoredNode]:
+    """Return what the embedding found as it is written."""
+    return [answers.ScoredNode(as_text(name), score) for name, score in found]
+
+
+def scores_of_pairs(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> Float64:
+    """Return the scores of pairs, NaN where an id is not in the graph."""
+    graph = view._state.graph
+    first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
+    second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
+    return np.where((first >= 0) & (second >= 0), view._scores_of(first, second, links), np.nan)
+
+
+class LinkHandlers:
+    """Handlers of recommendations, scores, neighbours and explanations."""
+
+    def __init__(self, parser: RequestParser, queries: LinkQueries) -> None:
+        self._parser, self._queries = parser, queries
+
+    async def get_recommended(self, request: Request) -> Response:
+        """Return the likeliest links of a node."""
+        params = request.query_params
+        links: Any = one_of(params["links"], "links", KINDS) if "links" in params else None
+        return await self._recommend(
+            requests.RecommendRequest(
+                self._parser.node(request),
+                self._parser.k(request),
+                self._parser.ids(params.getlist("among")) if "among" in params else None,
+                _flag(params.get("exclude_linked", "true"), "exclude_linked"),
+                links,
+                params.get("kind"),
+            )
+        )
+
+    async def post_recommended(self, request: Request) -> Response:
+        """Return the likeliest links of a node, among many."""
+        return await self._recommend(await self._parser.body(request, requests.RecommendRequest))
+
+    async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
+        self._parser.check_count(wanted.k, self._parser.limits.k, "nodes")
+        self._parser.check_count(len(wanted.among or ()), self._parser.limits.ids, "ids in `among`")
+        return await respond_beside(self._queries.recommend, wanted)
+
+    async def get_neighbors(self, request: Request) -> Response:
+        """Return with which nodes a node is linked."""
+        most = self._parser.limits.page_rows
+        limit = whole(request.query_params.get("limit", "100"), "limit", 1, most)
+        return await respond_beside(self._queries.neighbors, self._parser.node(request), limit)
+
+    async def get_explanation(self, request: Request) -> Response:
+        """Return what a vector is made of."""
+        node, k = self._parser.node(request), self._parser.k(request)
+        return await respond_beside(self._queries.explain, node, k)
+
+    async def get_scores(self, request: Request) -> Response:
+        """Return how likely one node is linked next with each of others."""
+        params = request.query_params
+        node, others = self._parser.node(request), self._parser.ids(params.getlist("to"))
+        if not others:
+            raise OptionError("name at least one other node: ?to=ID&to=ID")
+        links = one_of(params.get("links", "new"), "links", KINDS)
+        probability = _flag(params.get("probability", "false"), "probability")
+        pairs = [(node, other) for other in others]
+        return await respond_beside(self._queries.scores, pairs, links, probability)
+
+    async def post_score(self, request: Request) -> Response:
+        """Return how likely pairs are linked next."""
+        wanted = await self._parser.body(request, requests.ScoresRequest)
+        self._parser.check_count(len(wanted.pairs), self._parser.limits.ids, "pairs")
+        return await respond_beside(self._queries.scores, wanted.pairs, wanted.links, wanted.probability)
+
+
+def _flag(text: str, name: str) -> bool:
+    return one_of(text, name, ("true", "false")) == "true"

@@ -1,0 +1,178 @@
+"""The nearest nodes by cosine: candidates from the index, ranked by vectors of now."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import UNSET
+
+from dygcn._extras import extra
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.finding import EVERY_KIND, check_kind, of_kind, own_kind
+from dygcn.live.search.nearest import top_k
+from dygcn.schema import answers, requests
+from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
+from dygcn.serving.service.vectors import VectorReads, known_and_missing
+from dygcn.serving.service.web import RequestParser, respond_beside
+
+with extra("serve"):
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Float32, Nodes
+    from dygcn.live import DurableEmbedding
+    from dygcn.live.search.index import NearestIndex
+    from dygcn.serving.service.index_worker import IndexWorker
+    from dygcn.serving.service.links import LinkQueries
+    from dygcn.serving.service.observations import Observations
+
+_RANKED_AGAIN = 400_000  # rows that may be ranked again under the lock: answers of small graphs are exact
+Id = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Nodes that may be the nearest, as an index found them after a sequence."""
+
+    nodes: Nodes
+    sequence: int
+    whole: bool  # no node was left out because it moved
+
+
+class NearestSearch:
+    """Finds candidates beside the writer, and ranks them under the embedding's lock."""
+
+    def __init__(
+        self,
+        live: DurableEmbedding,
+        reads: VectorReads,
+        worker: IndexWorker,
+        observations: Observations,
+        exact_up_to: int,
+        budget: RowBudget,
+    ) -> None:
+        self._live, self._reads, self._seen = live, reads, observations
+        self._worker, self._exact_up_to, self._budget = worker, exact_up_to, budget
+        self._graph, self._cache = live._state.graph, live._cached()
+
+    @property
+    def index(self) -> NearestIndex:
+        """The index that has the candidates."""
+        return self._worker.index
+
+    def nearest_to(self, node: Id, k: int, kind: str | None = None) -> answers.ScoredNodes:
+        """Return the nearest nodes of a node."""
+        found = self._candidates_of([node], k)
+        with self._live.lock:  # it may have left since, and its number be another's
+            near = self._best_of(*found[0], k, kind) if found else None
+            if near is None:
+                raise UnknownNode(node)
+            return answers.ScoredNodes(self._live.sequence, near)
+
+    def nearest(self, vector: list[float], k: int, kind: str | None = None) -> answers.ScoredNodes:
+        """Return the nearest nodes to a vector."""
+        query = self.index.checked(vector)
+        found = self._candidates(query, k)
+        with self._live.lock:
+            near = self._best(self._of_kind(self._as_of_now(found), kind, k), query, k)
+            return answers.ScoredNodes(self._live.sequence, near)
+
+    def nearest_of(self, ids: list[Id], k: int, kind: str | None = None) -> answers.NearestOf:
+        """Return the nearest nodes of each of many, those left out that are not in the graph."""
+        check_kind(self._graph.ids, kind)
+        self._budget.check(len(ids) * ROWS_RANKED, "ask for fewer ids")
+        queries = self._candidates_of(ids, k)
+        with self._live.lock:
+            again = len(queries) * len(self._graph) <= _RANKED_AGAIN
+            ranked = [(one, self._best_of(one, found, k, kind, again=again)) for one, found in queries]
+            of = [answers.NodesOf(one, near) for one, near in ranked if near is not None]
+            missing = known_and_missing(ids, self._reads.nodes(ids))[1]
+            return answers.NearestOf(self._live.sequence, "cosine", of, missing)
+
+    def probe(self) -> None:
+        """Read one vector and search once, as requests do; it is not counted."""
+        with self._live.lock:
+            some = self._reads.ids_of(self._graph.some_nodes(0, 1))
+        for node in some:
+            vector = self._reads.find(node)[1]
+            if vector is not None:
+                with self.index.lock:
+                    candidates = self.index.candidates(vector, 1)
+                with self._live.lock:
+                    self._best(candidates, vector, 1)
+
+    def _candidates_of(self, ids: list[Id], k: int) -> list[tuple[Id, Candidates]]:
+        found = [(one, self._reads.find(one)[1]) for one in ids]
+        return [(one, self._candidates(vector, k + 1)) for one, vector in found if vector is not None]
+
+    def _candidates(self, query: Float32, k: int) -> Candidates:
+        self._seen.reads += 1
+        self._worker.asked_at = time.monotonic()
+        sequence, behind = self._live.sequence, self.index.behind
+        nodes = self.index.candidates(query, k)
+        return Candidates(nodes, sequence, whole=not (behind or self.index.behind))
+
+    def _best_of(
+        self, node: Id, found: Candidates, k: int, kind: str | None, *, again: bool = True
+    ) -> list[answers.ScoredNode] | None:
+        """Rank candidates for a node as all are now; None if the node has left meanwhile."""
+        at, vector = self._reads.find(node)
+        if vector is None:
+            return None
+        nodes = self._as_of_now(found) if again else found.nodes
+        kind = own_kind(self._graph.ids, at) if kind is None else kind
+        nodes = self._of_kind(nodes, kind, k + 1)
+        return self._best(nodes[nodes != at], vector, k)
+
+    def _as_of_now(self, found: Candidates) -> Nodes:
+        """Return candidates of now: every node, if a small graph changed since.
+
+        The nearest of a small graph are exact, so a node that came near meanwhile must not be missing.
+        """
+        few = len(self._graph) <= self._exact_up_to
+        if few and not (found.whole and found.sequence == self._live.sequence):
+            return np.flatnonzero(self._graph.here).astype(np.int32)
+        return found.nodes
+
+    def _of_kind(self, nodes: Nodes, kind: str | None, k: int) -> Nodes:
+        """Return the candidates of a kind; if they are too few, every node of the kind."""
+        ids, here = self._graph.ids, self._graph.here
+        found = of_kind(ids, nodes[here[nodes] > 0], kind)
+        if len(found) >= k or kind in (None, EVERY_KIND):
+            return found
+        return of_kind(ids, np.flatnonzero(here).astype(np.int32), kind)
+
+    def _best(self, candidates: Nodes, query: Float32, k: int) -> list[answers.ScoredNode]:
+        """Rank candidates as they are now: some may have moved or left since they were found."""
+        nodes, scores = top_k(self._cache, candidates, query, k)
+        return list(map(answers.ScoredNode, self._reads.ids_of(nodes), scores.tolist()))
+
+
+class NearestHandlers:
+    """Handlers of nearest nodes."""
+
+    def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkQueries) -> None:
+        self._parser, self._search, self._links = parser, search, links
+
+    async def get_nearest(self, request: Request) -> Response:
+        """Return the nearest nodes of a node."""
+        node, k = self._parser.node(request), self._parser.k(request)
+        return await respond_beside(self._search.nearest_to, node, k, request.query_params.get("kind"))
+
+    async def post_nearest(self, request: Request) -> Response:
+        """Return the nearest nodes to a vector, or those of many nodes."""
+        wanted = await self._parser.body(request, requests.NearestRequest)
+        self._parser.check_count(wanted.k, self._parser.limits.k, "neighbours")
+        if (wanted.vector is UNSET) == (wanted.ids is UNSET):
+            raise OptionError("pass either a vector or ids")
+        if wanted.ids is not UNSET:
+            self._parser.check_count(len(wanted.ids), self._parser.limits.ids, "ids")
+            ask = self._links.nearest_of if wanted.by == "score" else self._search.nearest_of
+            return await respond_beside(ask, wanted.ids, wanted.k, wanted.kind)
+        if wanted.by == "score":
+            raise OptionError("by score needs ids: a vector has no degree and no contacts; use by cosine")
+        return await respond_beside(self._search.nearest, wanted.vector, wanted.k, wanted.kind)

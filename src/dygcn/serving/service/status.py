@@ -1,0 +1,167 @@
+"""What the service says about itself: its status, the load of the last hour, metrics, health."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn.schema import answers
+from dygcn.serving.service.problems import problem
+from dygcn.serving.service.web import respond, respond_beside, seconds
+
+with extra("serve"):
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from dygcn.engine.records import Nodes
+    from dygcn.live import DurableEmbedding
+    from dygcn.serving.service.index_worker import IndexWorker
+    from dygcn.serving.service.ingest_queue import IngestQueue
+    from dygcn.serving.service.load_history import LoadHistory
+    from dygcn.serving.service.metrics import Metrics
+    from dygcn.serving.service.observations import Observations
+    from dygcn.serving.service.readiness import Readiness
+    from dygcn.serving.service.settings import CurrentSettings
+    from dygcn.serving.service.vectors import VectorReads
+    from dygcn.serving.service.workers import SinkWorker, SourceWorker
+
+_SHOWN = 20
+_WINDOW = 5.0  # seconds
+
+
+class Rate:
+    """How fast a count grows, over the last seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+        self._lock = threading.Lock()
+
+    def at(self, count: int) -> float:
+        """Take the count now, and return its growth a second."""
+        with self._lock:
+            now = self._clock()
+            self._seen.append((now, count))
+            while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
+                self._seen.popleft()
+            then, before = self._seen[0]
+        return (count - before) / (now - then) if now > then else 0.0
+
+
+@dataclass
+class Parts:
+    """The parts of a service that its status is read from."""
+
+    live: DurableEmbedding
+    current: CurrentSettings
+    observations: Observations
+    queue: IngestQueue
+    reads: VectorReads
+    index_worker: IndexWorker
+    load_history: LoadHistory
+    sources: list[SourceWorker]
+    sinks: list[SinkWorker]
+
+
+class StatusReport:
+    """Puts the status together."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self._begun = parts, time.monotonic()
+        self._event_rate, self._read_rate = Rate(), Rate()
+        self._moved_last: Nodes = np.empty(0, np.int32)
+        parts.live._ahead.watchers.append(self._moved)
+
+    def _moved(self, nodes: Nodes) -> None:
+        if len(nodes):
+            self._moved_last = nodes[:_SHOWN].copy()
+
+    def status(self) -> answers.ServiceStatus:
+        """Return everything worth knowing at a glance."""
+        parts, live = self.parts, self.parts.live
+        parts.observations.report(one.reachable for one in (*parts.sources, *parts.sinks))
+        index = msgspec.to_builtins(parts.index_worker.status())
+        sources = [worker.status() for worker in parts.sources]  # first: the state below has what they count
+        sinks = [worker.status() for worker in parts.sinks]
+        graph = live._state.graph
+        with live.lock:  # it can be counted also while the state is torn
+            shown = self._moved_last[graph.present(self._moved_last)]
+            moved_last = [] if live._state.torn else parts.reads.ids_of(shown)
+            sizes = len(graph), graph.edge_count, 0 if live._state.torn else live._state.unreached()
+        model, kept = live.model, live._snapshots
+        return answers.ServiceStatus(
+            live.sequence,
+            live.version,
+            *sizes,
+            model.dim,
+            model.orders,
+            model.rule,
+            model.ids,
+            time.monotonic() - self._begun,
+            live._log.failure is None,
+            None if live._log.failure is None else str(live._log.failure),
+            parts.observations.rejections.alarms(),
+            self._traffic(),
+            self._queue(),
+            parts.load_history.latency(),
+            answers.SnapshotStatus(
+                live._ahead.saved_at, kept.saved_time, kept.seconds, live._ahead.damage, kept.failure
+            ),
+            index,
+            sources,
+            sinks,
+            moved_last,
+        )
+
+    def _traffic(self) -> answers.TrafficStatus:
+        queue, reads = self.parts.queue, self.parts.observations.total_reads()
+        dead_letters = self.parts.live._log.count_dead_letters()
+        rates = self._event_rate.at(queue.total_events), self._read_rate.at(reads)
+        return answers.TrafficStatus(queue.total_events, queue.total_requests, reads, dead_letters, *rates)
+
+    def _queue(self) -> answers.QueueStatus:
+        queue, limits = self.parts.queue, self.parts.current.limits
+        most = limits.queued_events, limits.queued_rows
+        return answers.QueueStatus(queue.events, queue.rows, *most, queue.shed, queue.longest_wait * 1e3)
+
+
+class StatusHandlers:
+    """Handlers of status, load, metrics and health."""
+
+    def __init__(self, report: StatusReport, metrics: Metrics, readiness: Readiness) -> None:
+        self._report, self._metrics, self._readiness = report, metrics, readiness
+
+    async def get_status(self, request: Request) -> Response:
+        """Return everything worth knowing at a glance."""
+        return await respond_beside(self._report.status)  # it may wait for the disk
+
+    async def get_history(self, request: Request) -> Response:
+        """Return the load of the last hour."""
+        since = seconds(request.query_params.get("since", "0"), "since", np.inf, "since 1970")
+        return await respond_beside(self._report.parts.load_history.since, since)
+
+    async def get_metrics(self, request: Request) -> Response:
+        """Return the metrics."""
+        text = await run_in_threadpool(self._metrics.text)
+        return Response(text, media_type="text/plain; version=0.0.4")
+
+    async def get_alive(self, request: Request) -> Response:
+        """Return that the process answers."""
+        return respond(answers.Alive(True))
+
+    async def get_ready(self, request: Request) -> Response:
+        """Return whether requests should come, or why not."""
+        reason = self._readiness.reason()
+        if reason is not None:
+            return problem("not-ready", reason, retry_after=1)
+        return respond(answers.Ready(True, self._report.parts.live._log.failure is None))

@@ -1,0 +1,213 @@
+"""Requests in, responses out: what the handlers of every resource use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from dygcn._extras import extra
+from dygcn.engine.events.row_errors import NOT_READ
+from dygcn.engine.events.wire_numbers import reads_slowly
+from dygcn.engine.records import DEFAULT_K
+from dygcn.errors import OptionError, UnknownNode
+from dygcn.serving.json_text import encode
+from dygcn.serving.service.bodies import Bodies
+from dygcn.serving.service.routes import ARROW, IDS_IN_QUERY, JSON
+from dygcn.serving.service.settings import CurrentSettings, Limits
+
+with extra("serve"):
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+LARGE = 64 << 10  # bytes of a body that is decoded beside the event loop
+_LOOKS, _BETWEEN_LOOKS = 15, 1e-3  # seconds
+Id = int | str
+
+
+class RequestParser:
+    """Reads ids, numbers and bodies of requests, within the limits as they are now."""
+
+    def __init__(self, current: CurrentSettings, kind: str) -> None:
+        self._current, self.kind = current, kind
+        self.bodies = Bodies(current.limits.bodies_bytes)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as they are now."""
+        return self._current.limits
+
+    def id(self, text: str) -> Id:
+        """Read an id of this graph."""
+        return read_id(text, self.kind)
+
+    def node(self, request: Request) -> Id:
+        """Read the id in the path."""
+        return self.id(request.path_params["id"])
+
+    def ids(self, texts: list[str]) -> list[Id]:
+        """Read ids of a query; what cannot be an id of this graph stays text, and is not in it."""
+        self.check_count(len(texts), IDS_IN_QUERY, "ids in its address; send more in a body")
+        return [self._id_or_text(text) for text in texts]
+
+    def _id_or_text(self, text: str) -> Id:
+        try:
+            return self.id(text)
+        except UnknownNode:
+            return text
+
+    def k(self, request: Request) -> int:
+        """Read how many nodes the answer is to name."""
+        return whole(request.query_params.get("k", str(DEFAULT_K)), "k", 1, self.limits.k)
+
+    async def body(self, request: Request, shape: type[Any]) -> Any:
+        """Decode a body; a large one beside the event loop."""
+        body = await request.body()
+        if len(body) < LARGE:
+            return read_body(body, shape)
+        return await self.bodies.decode(read_body, body, shape)
+
+    def check_count(self, count: int, most: int, what: str) -> None:
+        """Refuse a request that asks for too much."""
+        if count > most:
+            raise OptionError(f"the request asks for {count} {what}; allowed are up to {most}")
+
+
+# ---- requests ----------------------------------------------------------------------------------------
+
+
+def read_id(text: str, kind: str) -> Id:
+    """Read an id from a path; raise UnknownNode if it is no id of that kind."""
+    if kind != "int64":
+        return text
+    digits = text.removeprefix("-")
+    whole_number = digits.isascii() and digits.isdigit() and len(digits) <= 19
+    if not whole_number or not -(2**63) <= int(text) < 2**63:
+        raise UnknownNode(text, "; its ids are int64")
+    return int(text)
+
+
+def read_body(body: bytes, shape: type[Any]) -> Any:
+    """Decode JSON of a known shape."""
+    if reads_slowly(body):
+        raise OptionError("the body has too many numbers with exponents of three digits; send plain numbers")
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except NOT_READ as error:
+        known = ", ".join(getattr(shape, "__struct_fields__", ()))
+        unknown = known and "unknown field" in str(error) and "- at" not in str(error)
+        hint = f"; known are {known}" if unknown else ""
+        raise OptionError(f"the body cannot be read: {error}{hint}") from None
+
+
+def content_type(request: Request) -> str:
+    """Return the type of the body, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def whole(text: str, name: str, least: int, most: int) -> int:
+    """Read a whole number from a query."""
+    if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+        return int(text)
+    raise OptionError(f"{name} is {text[:40]!r}; allowed is a whole number from {least} to {most}")
+
+
+def seconds(text: str, name: str, most: float, allowed: str) -> float:
+    """Read seconds from a query."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= most:
+        raise OptionError(f"{name} is {text[:40]!r}; allowed are seconds {allowed}")
+    return found
+
+
+def one_of(text: str, name: str, known: tuple[str, ...]) -> str:
+    """Read a word from a query."""
+    if text not in known:
+        between = " and " if len(known) == 2 else ", "
+        raise OptionError(f"{name} is {text[:40]!r}; allowed are {between.join(known)}")
+    return text
+
+
+# ---- responses ---------------------------------------------------------------------------------------
+
+
+def respond(answer: Any) -> Response:
+    """Return an answer as JSON."""
+    return Response(encode(answer), media_type=JSON)
+
+
+async def respond_beside(ask: Callable[..., Any], *arguments: Any) -> Response:
+    """Return as JSON what a function returns, which is called beside the event loop."""
+    return respond(await run_in_threadpool(ask, *arguments))
+
+
+def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int, **moment: str) -> Response:
+    """Return vectors as an Arrow stream; its metadata has the sequence, and the moment of the past."""
+    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    table = pa.table(columns).replace_schema_metadata({"sequence": str(sequence), **moment})
+    return Response(arrow_stream(table), media_type=ARROW)
+
+
+def arrow_stream(table: pa.Table) -> bytes:
+    """Return a table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+# ---- waiting for the writing thread ------------------------------------------------------------------
+
+
+class Awaited:
+    """The result of another thread, for a request that waits for it in the event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[Any] = self._loop.create_future()
+
+    def answer(self, result: Any) -> None:
+        """Take the result, or an exception in its place, from any thread."""
+        self._loop.call_soon_threadsafe(self._resolve, result)
+
+    def _resolve(self, result: Any) -> None:
+        if self._done.done():  # the request went away
+            return
+        if isinstance(result, BaseException):
+            self._done.set_exception(result)
+        else:
+            self._done.set_result(result)
+
+    async def result(self) -> Any:
+        """Return the result when it is there."""
+        return await self._done
+
+
+async def written(submit: Callable[..., Any], *arguments: Any) -> Any:
+    """Hand work to the writing thread by a function that takes a callback, and return its result."""
+    awaited = Awaited()
+    await run_in_threadpool(submit, *arguments, awaited.answer)
+    return await awaited.result()
+
+
+async def looks() -> AsyncIterator[bool]:
+    """Yield true while it is worth a look whether an update has ended; in the end false: wait in a thread.
+
+    Most updates end soon. A thread that waits for the lock would hold it while it waits for its turn to run,
+    and every other request with it: reads beside a stream were ten times slower so. But where one long update
+    follows the other, looking now and then hardly ever comes in time.
+    """
+    for _ in range(_LOOKS):
+        yield True
+        await asyncio.sleep(_BETWEEN_LOOKS)
+    yield False
