@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 import numpy as np
@@ -49,25 +49,30 @@ class Table(NamedTuple):
     empty: str = ""  # what people read where there are no rows
 
 
+Answer: TypeAlias = Table | dict[str, Any] | Callable[[], None] | None
+
+
 def question(
     name: str, *options: Decorator, cls: type[click.Command] = IdsCommand
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Return a decorator: a function of an embedding and options becomes a command that prints its answer.
 
-    An answer is a table, named values, or None where the function printed it.
+    An answer is a table, named values, or a function that prints; None where it was written already.
     """
 
-    def made(ask: Callable[..., Table | dict[str, Any] | None]) -> click.Command:
+    def made(ask: Callable[..., Answer]) -> click.Command:
         def command(folder: str, as_of: str | None, as_json: bool, **given: Any) -> None:
             with progress_bar() as notify:
                 notify(0, 1, "loading")
                 answer = ask(load_as_of(folder, as_of), as_json=as_json, **given)
             if isinstance(answer, dict):
                 show(answer, as_json)
-            elif answer is not None and answer.empty and not answer.rows and not as_json:
+            elif isinstance(answer, Table) and answer.empty and not answer.rows and not as_json:
                 click.echo(answer.empty)
-            elif answer is not None:
+            elif isinstance(answer, Table):
                 show_table(answer.columns, answer.rows, as_json, answer.value)
+            elif answer is not None:
+                answer()
 
         command.__doc__ = ask.__doc__
         decorated = together(folder_argument, *options, as_of_option, json_option)(command)
@@ -226,9 +231,7 @@ def _neighbours(found: Explanation, k: int) -> Table:
         "- is CSV to standard output. All nodes if no ID.",
     ),
 )
-def vector(
-    live: EmbeddingView, ids: Sequence[str], out: str | None, as_json: bool
-) -> Table | dict[str, Any] | None:
+def vector(live: EmbeddingView, ids: Sequence[str], out: str | None, as_json: bool) -> Answer:
     """Print the vectors of IDS, or write vectors to a file."""
     if not ids and out is None:
         raise click.UsageError("name at least one id, or --out FILE for all of them")
@@ -239,9 +242,9 @@ def vector(
         return None if out == "-" else {"file": out, "vectors": len(table), "dim": live.model.dim}
     names, vectors = _names(table), live.vectors(wanted)
     if not as_json:
-        for name, row in zip(names, vectors, strict=True):
-            click.echo(f"{name}\t{np.array2string(row, precision=4, max_line_width=100, threshold=16)}")
-        return None
+        shown = [np.array2string(row, precision=4, max_line_width=100, threshold=16) for row in vectors]
+        lines = [f"{name}\t{row}" for name, row in zip(names, shown, strict=True)]
+        return lambda: click.echo("\n".join(lines))
     value = [{"id": name, "vector": row.tolist()} for name, row in zip(names, vectors, strict=True)]
     return Table((), (), value)
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from dygcn.cli.options import (
-    as_of_option,
-    column_options,
-    folder_argument,
-    load_as_of,
-    node_id,
-    now_option,
-)
-from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
+from dygcn.cli.options import column_options, node_id, now_option
+from dygcn.cli.printing import print_json, show_table
+from dygcn.cli.reads import Answer, question
 from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.records import DEFAULT_K
@@ -25,66 +20,57 @@ from dygcn.live.finding import Scored
 from dygcn.live.what_if import TrialMoves
 
 
-@click.command("what-if")
-@folder_argument
-@click.option("--add", multiple=True, metavar="A,B", help="An edge to add; may be repeated.")
-@click.option("--remove", multiple=True, metavar="A,B", help="An edge to remove; may be repeated.")
-@click.option(
-    "--remove-node", "nodes", multiple=True, metavar="ID", help="A node to remove; may be repeated."
+@question(
+    "what-if",
+    click.option("--add", multiple=True, metavar="A,B", help="An edge to add; may be repeated."),
+    click.option("--remove", multiple=True, metavar="A,B", help="An edge to remove; may be repeated."),
+    click.option(
+        "--remove-node", "nodes", multiple=True, metavar="ID", help="A node to remove; may be repeated."
+    ),
+    click.option("--events", metavar="FILE", help="A file of events instead of --add and --remove."),
+    column_options,
+    now_option,
+    click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be."),
+    click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed."),
+    cls=click.Command,
 )
-@click.option("--events", metavar="FILE", help="A file of events instead of --add and --remove.")
-@column_options
-@now_option
-@click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be.")
-@click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed.")
-@as_of_option
-@json_option
 def what_if(
-    folder: str,
-    add: tuple[str, ...],
-    remove: tuple[str, ...],
-    nodes: tuple[str, ...],
+    live: EmbeddingView,
+    add: Sequence[str],
+    remove: Sequence[str],
+    nodes: Sequence[str],
     events: str | None,
     now: float | None,
-    ask: tuple[str, ...],
+    ask: Sequence[str],
     k: int,
-    as_of: str | None,
     as_json: bool,
     **names: Any,
-) -> None:
+) -> Answer:
     """Print who would move, and how far, if edges were added or removed; DIR does not change."""
     if not (add or remove or nodes or events):
         raise click.UsageError("name a change: --add A,B, --remove A,B, --remove-node ID or --events FILE")
     if events and (add or remove):
         raise OptionError("pass either --events, or --add and --remove, not both")
-    with progress_bar() as notify:
-        notify(0, 1, "loading")
-        live = load_as_of(folder, as_of)
-        kind = live.model.ids
-        change: dict[str, Any] = {
-            "add": [_edge(text, kind) for text in add] or None,
-            "remove": [_edge(text, kind) for text in remove] or None,
-            "remove_nodes": [node_id(text, kind) for text in nodes] or None,
-            "events": None
-            if events is None
-            else read_events(events, kind, related=bool(live.model.relations), **names),
+    kind = live.model.ids
+    read = None if events is None else read_events(events, kind, related=bool(live.model.relations), **names)
+    change: dict[str, Any] = {
+        "add": [_edge(text, kind) for text in add] or None,
+        "remove": [_edge(text, kind) for text in remove] or None,
+        "remove_nodes": [node_id(text, kind) for text in nodes] or None,
+        "events": read,
+    }
+    asked = [node_id(text, kind) for text in ask]
+    here = {one for one in asked if one in live}
+    with live.what_if(**change, now=now) as trial:
+        moves = TrialMoves(trial)
+        gone = {one for one in here if one not in trial}
+        found: Found = {
+            one: None if one in gone else (trial.vector(one).tolist(), trial.nearest(one, k)) for one in asked
         }
-        notify(0, 1, "trying")
-        asked = [node_id(text, kind) for text in ask]
-        here = {one for one in asked if one in live}
-        with live.what_if(**change, now=now) as trial:
-            moves = TrialMoves(trial)
-            gone = {one for one in here if one not in trial}
-            found: Found = {
-                one: None if one in gone else (trial.vector(one).tolist(), trial.nearest(one, k))
-                for one in asked
-            }
-        furthest = _furthest(moves, live, k)
-    left = moves.left(live)
+    furthest, left = _furthest(moves, live, k), moves.left(live)
     if as_json:
-        _print_for_machines(moves, furthest, left, found)
-    else:
-        _print_for_people(moves, furthest, left[:k], found)
+        return lambda: _print_for_machines(moves, furthest, left, found)
+    return lambda: _print_for_people(moves, furthest, left[:k], found)
 
 
 Found = dict[int | str, tuple[list[float], Scored] | None]

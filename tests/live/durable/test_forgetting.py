@@ -18,13 +18,12 @@ from dygcn.engine.events.wire import decode_events
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, FolderError, MissingFolder, StorageError
 from dygcn.live.durable import feed, forgetting, redacting
 from dygcn.live.durable.opening import restore
-from dygcn.live.durable.redacting import Redaction
+from dygcn.live.durable.redacting import Redaction, text_finder
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.redaction import text_finder
 
 NAME = "dan-miller"
 FRIENDS = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("ann", NAME), (NAME, "bob"), ("cat", "eve")]

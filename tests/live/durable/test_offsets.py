@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.errors import DygcnError
-from dygcn.live.durable import admission, offsets
+from dygcn.live.durable import offsets
 from dygcn.live.durable.offsets import StreamOffsets, is_packed
 from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage.entries import FORGET
@@ -329,13 +329,13 @@ def snapshots_do_not_know_who_was_forgotten(monkeypatch):
 
 
 def whoever_is_forgotten_may_go_on_anywhere(monkeypatch):
-    whole = admission._judge
+    whole = offsets._judge
 
     def judge(part, last, here):
         status, expected = whole(part, last, here)
         return (APPLIED, 0) if status == FORGOTTEN else (status, expected)
 
-    monkeypatch.setattr(admission, "_judge", judge)
+    monkeypatch.setattr(offsets, "_judge", judge)
 
 
 def busy_clients_lose_their_places(monkeypatch):

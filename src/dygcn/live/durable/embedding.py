@@ -20,9 +20,9 @@ from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
-from dygcn.live.durable.admission import screen
 from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, runs
+from dygcn.live.durable.offsets import screen
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
 from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry

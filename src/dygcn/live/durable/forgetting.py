@@ -9,8 +9,7 @@ import numpy as np
 
 from dygcn.engine.events import id_column, python_ids, take
 from dygcn.errors import FolderError, StorageError
-from dygcn.live.durable.redacting import Redaction
-from dygcn.live.durable.storage.redaction import named_in, text_finder
+from dygcn.live.durable.redacting import Redaction, named_in, text_finder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -219,9 +218,8 @@ def after_forgetting(part: SourceBatch) -> SourceBatch:
     Of events before a forget event, those of its id would have been taken out again, and the others do not
     depend on it: they may come after it.
     """
-    rows = np.arange(len(part.batch)) if part.rows is None else part.rows
     gone = np.zeros(len(part.batch), np.bool_)
     for one in part.forgets:
         names_it = (python_ids(part.batch.src) == one.id) | (python_ids(part.batch.dst) == one.id)
-        gone |= (rows < one.row) & names_it
+        gone |= (part.numbers < one.row) & names_it
     return replace(part.only(np.flatnonzero(~gone)), forgets=())

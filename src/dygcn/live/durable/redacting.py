@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from dygcn.engine._disk import sync_names
@@ -17,10 +20,10 @@ from dygcn.live.changed import FeedImage
 from dygcn.live.durable.feed import without_forgotten
 from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS, list_snapshots
 from dygcn.live.durable.storage.packing import pack, unpack
-from dygcn.live.durable.storage.redaction import named_in
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_snapshot, same_model_file, take_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from dygcn.engine.models import State
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from dygcn.live.durable.storage.erasures import Erasures
     from dygcn.live.durable.storage.log import EventLog
 
+_NUMBER = re.compile("-?[0-9]{1,19}")
+_BEGIN, _WORD = re.compile(r"(?<![\w-])(?=.)", re.DOTALL), re.compile(r"[\w-]")
 _STAGED = ".redacted"  # the files that the folder was begun with, without forgotten ids
 
 
@@ -155,3 +160,67 @@ def _moved_by_node(state: State, feed: FeedImage | None) -> Int64:
     if feed is not None:
         moved[state.graph.nodes()] = feed.moved
     return moved
+
+
+# ---- ids in the texts of dead letters ---------------------------------------------------------------
+
+
+def named_in(letter: DeadLetter) -> tuple[Iterator[int | str], float | None]:
+    """Return what a dead letter may name, values of its event and words anywhere, and the event's time."""
+    event: object = None
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        event = msgspec.json.decode(letter.event)
+    t = event.get("t") if isinstance(event, dict) else None
+    return _named(letter, event), t if type(t) in (int, float) else None
+
+
+def _named(letter: DeadLetter, event: object) -> Iterator[int | str]:
+    for word in {*_words(letter.event), *_words(letter.reason)}:
+        yield word
+        if _NUMBER.fullmatch(word):
+            yield int(word)
+    with suppress(RecursionError):
+        yield from _values(event)
+
+
+def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
+    """Return what says whether a text has one of some ids in it, and no longer word around it.
+
+    Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
+    depend on how many there are.
+    """
+    texts = {form for one in ids for form in _forms(one)}
+    lengths = sorted({len(text) for text in texts})
+
+    def finds(text: str) -> bool:
+        return any(
+            text[begin : begin + length] in texts and not _WORD.match(text, begin + length)
+            for begin in (found.start() for found in _BEGIN.finditer(text))
+            for length in lengths
+        )
+
+    return finds
+
+
+def _forms(one: int | str) -> set[str]:
+    if not isinstance(one, str):
+        return {str(one)}
+    escaped = {json.dumps(one)[1:-1], msgspec.json.encode(one).decode()[1:-1]}
+    return {form for form in {one, *escaped, repr(one)[1:-1], repr(one.encode())[2:-1]} if form}
+
+
+def _words(text: str) -> list[str]:
+    """Return what stands in quotes or between blanks, whole and without marks around it."""
+    found = []
+    for quote in ("'", '"', None):
+        found += text.split(quote)
+    return found + [word.strip("\"'`()[]{}<>,;:") for word in found]
+
+
+def _values(event: object) -> list[int | str]:
+    """Return every number and text in a decoded event."""
+    if isinstance(event, dict):
+        return [value for part in (*event, *event.values()) for value in _values(part)]
+    if isinstance(event, list):
+        return [value for part in event for value in _values(part)]
+    return [event] if isinstance(event, str) or type(event) is int else []

@@ -39,6 +39,11 @@ class SourceBatch:
     replayed: tuple[tuple[int, DeadLetter], ...] = ()  # letters by number; `rows` and `dead` count in these
     forgets: tuple[ForgetEvent, ...] = ()  # of the one message that this is
 
+    @property
+    def numbers(self) -> Int64:
+        """(len(batch),) where each event stood in its message."""
+        return np.arange(len(self.batch)) if self.rows is None else self.rows
+
     def check(self) -> None:
         """Refuse a stream or a position that cannot be kept."""
         if len(self.stream.encode("utf-8", "replace")) > LONGEST_STREAM or not self.stream.isprintable():
@@ -55,15 +60,13 @@ class SourceBatch:
         if self.first is None or last < self.first:
             return self
         done = last - self.first + 1
-        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
         dead = tuple(letter for letter in self.dead if letter.row >= done)
-        return dataclasses.replace(self.only(np.flatnonzero(rows >= done)), dead=dead)
+        return dataclasses.replace(self.only(np.flatnonzero(self.numbers >= done)), dead=dead)
 
     def offsets_of(self, events: Int64) -> list[int]:
         """Return the offset of some events in their stream, -1 where there is none."""
         if self.first is not None:
-            rows = events if self.rows is None else self.rows[events]
-            found: list[int] = (self.first + rows).tolist()
+            found: list[int] = (self.first + self.numbers[events]).tolist()
             return found
         return [self.offset] * len(events) if self.origins is None else self.origins[events].tolist()
 
@@ -77,9 +80,9 @@ class SourceBatch:
 
     def only(self, keep: Int64) -> SourceBatch:
         """Return the part with some of its events."""
-        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
         origins = None if self.origins is None else self.origins[keep]
-        return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows[keep], origins=origins)
+        rows = self.numbers[keep]
+        return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows, origins=origins)
 
     def of_letters(self, left: Container[int]) -> SourceBatch:
         """Return a replay of those letters alone that are left."""
@@ -120,11 +123,12 @@ class SourceBatch:
         if not refused:
             return self
         gone = np.fromiter(refused, np.int64, len(refused))
-        rows = np.arange(len(self.batch)) if self.rows is None else self.rows
-        position = max(self.offset, self.message)
-        position = position if position >= 0 else sequence
-        origins = [position] * len(gone) if self.origins is None else self.origins[gone].tolist()
-        columns = zip(origins, rows[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True)
+        offset = max(self.offset, self.message)
+        offset = offset if offset >= 0 else sequence
+        origins = [offset] * len(gone) if self.origins is None else self.origins[gone].tolist()
+        columns = zip(
+            origins, self.numbers[gone].tolist(), refused.values(), as_texts(self.batch, gone), strict=True
+        )
         letters = tuple(self._letter(*letter) for letter in columns)
         kept = self.only(np.setdiff1d(np.arange(len(self.batch)), gone))
         return dataclasses.replace(kept, dead=(*self.dead, *letters))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dygcn.engine.events import read_events
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable.admission import Screened
+from dygcn.live.durable.offsets import Screened
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Receipt, SourceBatch
 from dygcn.live.embedding import start

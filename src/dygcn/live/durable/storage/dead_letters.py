@@ -10,7 +10,7 @@ import hashlib
 import re
 import sqlite3
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -103,6 +103,21 @@ def events_of(letter: DeadLetter) -> list[DeadLetter]:
         replace(letter, row=row, reason=first if why is None else why, event=event)
         for row, why, event in events
     ]
+
+
+def without_dropped(
+    letters: Sequence[tuple[int, DeadLetter]], drop: Callable[[DeadLetter], bool]
+) -> tuple[list[int], list[DeadLetter]]:
+    """Return the numbers of dead letters that go, and letters for what is left of those with many events."""
+    gone: list[int] = []
+    left: list[DeadLetter] = []
+    for number, letter in letters:
+        events = events_of(letter)
+        kept = [one for one in events if not drop(one)]
+        if len(kept) < len(events):
+            gone.append(number)
+            left += kept
+    return gone, left
 
 
 def settle(db: sqlite3.Connection, numbers: Sequence[int]) -> None:

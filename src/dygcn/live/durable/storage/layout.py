@@ -36,7 +36,7 @@ KEPT = 2
 DAMAGED = "damaged"  # the last snapshot that could not be used
 _HALF_WRITTEN = "..redacted.", ".erasures.json."  # how names in the folder itself begin
 _DIGITS = 20  # of a snapshot's name
-_LONGEST_PLACE = 1 << 20  # bytes
+_LONGEST_CURSOR = 1 << 20  # bytes
 
 
 class FolderLock:
@@ -247,26 +247,14 @@ def clear_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-class _KeptCursor(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    cursor: str
-    checksum: str = ""
-
-
-def _checksum(cursor: _KeptCursor) -> str:
-    return hashlib.blake2b(
-        f"{len(cursor.name)} {cursor.name}{cursor.cursor}".encode(), digest_size=16
-    ).hexdigest()
-
-
 def read_cursor(folder: Path, name: str) -> str | None:
-    """Return what was last kept under a name; None if nothing was, or if it is not what was written."""
+    """Return the cursor that was last kept under a name; None if there is none, or it is damaged."""
     try:
-        content = _read_file(_place_file(folder, name))
-        cursor = msgspec.json.decode(content, type=_KeptCursor)
+        content = _read_file(_cursor_file(folder, name))
+        cursor = msgspec.json.decode(content, type=dict[str, str]).get("cursor", "")
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return cursor.cursor if cursor.name == name and cursor.checksum == _checksum(cursor) else None
+    return cursor if content == _sealed(name, cursor) else None
 
 
 def _read_file(path: Path) -> bytes:
@@ -275,19 +263,22 @@ def _read_file(path: Path) -> bytes:
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(f"{path} is not a file")
-        return file.read(_LONGEST_PLACE)
+        return file.read(_LONGEST_CURSOR)
 
 
 def keep_cursor(folder: Path, name: str, text: str) -> None:
     """Keep how far a reader of changes came. Losing it costs work, never a row: writes are idempotent."""
-    cursor = _KeptCursor(name, text)
-    cursor.checksum = _checksum(cursor)
-    file = _place_file(folder, name)
+    file = _cursor_file(folder, name)
     make_folder(file.parent)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    write_own(beside, msgspec.json.encode(cursor))
+    write_own(beside, _sealed(name, text))
     beside.replace(file)
 
 
-def _place_file(folder: Path, name: str) -> Path:
+def _sealed(name: str, cursor: str) -> bytes:
+    checksum = hashlib.blake2b(f"{len(name)} {name}{cursor}".encode(), digest_size=16).hexdigest()
+    return msgspec.json.encode({"name": name, "cursor": cursor, "checksum": checksum})
+
+
+def _cursor_file(folder: Path, name: str) -> Path:
     return folder / CURSORS / f"{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}.json"

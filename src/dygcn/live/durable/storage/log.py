@@ -26,6 +26,7 @@ from dygcn.live.durable.storage.dead_letters import (
     named,
     newest,
     settle,
+    without_dropped,
 )
 from dygcn.live.durable.storage.entries import (
     EVENTS,
@@ -39,7 +40,6 @@ from dygcn.live.durable.storage.entries import (
     redacted,
 )
 from dygcn.live.durable.storage.layout import FolderLock
-from dygcn.live.durable.storage.redaction import without_dropped
 from dygcn.live.durable.storage.sqlite_file import (
     FORMAT,
     TABLES,
