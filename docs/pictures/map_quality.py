@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 import dygcn
-from dygcn.live.layout import communities, neighbour_map, principal_plane
+from dygcn.live.plotting import communities, neighbour_map, principal_plane
 from dygcn.serving.service.node_map import NODES
 from dygcn_lab.evaluation.maps import kept_neighbours
 

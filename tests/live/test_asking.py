@@ -9,7 +9,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import MissingExtra, OptionError, UnknownNode
-from dygcn.live import exporting, layout, plotting, recommending, view
+from dygcn.live import exporting, plotting, recommending, view
 from dygcn.live.search import nearest as nearest_module
 from tests.live.search.test_index import with_a_bug
 
@@ -438,8 +438,8 @@ def test_maps_of_very_few_nodes():
     live = dygcn.fit([("ann", "bob")], dim=4)
     assert live.plot().collections[0].get_offsets().shape == (2, 2)
     assert live.plot(["ann"]).collections[0].get_offsets().shape == (1, 2)
-    assert layout.communities(np.zeros((0, 3), np.float32)).shape == (0,)
-    assert layout.principal_plane(np.zeros((0, 3), np.float32)).shape == (0, 2)
+    assert plotting.communities(np.zeros((0, 3), np.float32)).shape == (0,)
+    assert plotting.principal_plane(np.zeros((0, 3), np.float32)).shape == (0, 2)
 
 
 def test_a_notebook_shows_a_table(live):

@@ -1,6 +1,7 @@
 """Evaluations: streams whose best method is known, nothing seen too early, the same again under one seed."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def mrr(judged, method):
 
 def contacts(src, dst):
     src, dst = np.array(src), np.array(dst)
-    return rivals.Contacts.of(src, dst, np.arange(len(src), dtype=float), int(max(src.max(), dst.max())) + 1)
+    return rivals.PastContacts.of(
+        src, dst, np.arange(len(src), dtype=float), int(max(src.max(), dst.max())) + 1
+    )
 
 
 def test_who_repeats_is_foretold_by_recency():
@@ -118,7 +121,7 @@ def test_the_embedding_has_seen_what_came_before_a_question_and_no_more(monkeypa
 
 @pytest.mark.parametrize(
     "rival",
-    [rivals.Popularity(), rivals.RecentPopularity(3.0), rivals.Recency(), rivals.ItemItem()],
+    [rivals.popularity, partial(rivals.recent_popularity, 3.0), rivals.recency, rivals.item_item],
     ids=lambda one: type(one).__name__,
 )
 def test_a_rival_reads_nothing_behind_its_position(rival):
@@ -127,7 +130,7 @@ def test_a_rival_reads_nothing_behind_its_position(rival):
     other = dst.copy()
     other[40:] = random.integers(10, 20, 40)
     candidates = np.arange(10, 20)
-    one, two = (rival.scores(contacts(src, ends), 3, candidates, 40) for ends in (dst, other))
+    one, two = (rival(contacts(src, ends), 3, candidates, 40) for ends in (dst, other))
     assert np.array_equal(one, two)
 
 
@@ -138,7 +141,7 @@ def test_item_item_is_what_matrices_give():
     matrix[src[:50], dst[:50]] = 1
     norm = np.sqrt(np.maximum(matrix.sum(axis=0), 1))
     wanted = matrix[3] @ (matrix.T @ matrix / np.outer(norm, norm))
-    found = rivals.ItemItem().scores(contacts(src, dst), 3, np.arange(10, 20), 50)
+    found = rivals.item_item(contacts(src, dst), 3, np.arange(10, 20), 50)
     assert found == pytest.approx(wanted[10:20])
 
 
@@ -154,7 +157,7 @@ def test_ease_is_what_its_paper_says():
     inverse = np.linalg.inv(matrix.T @ matrix + 2.0 * np.eye(len(items)))
     weights = inverse / -np.diag(inverse)
     np.fill_diagonal(weights, 0)
-    assert rivals.Ease(seen, 50, 2.0).scores(seen, 3, items, 50) == pytest.approx(matrix[3] @ weights)
+    assert rivals.Ease(seen, 50, 2.0)(seen, 3, items, 50) == pytest.approx(matrix[3] @ weights)
 
 
 def test_one_seed_gives_one_result_and_another_other_questions():

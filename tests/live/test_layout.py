@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.live import layout
-from dygcn.live.layout import (
+from dygcn.live import plotting
+from dygcn.live.plotting import (
     communities,
     keep_labels,
     neighbour_map,
@@ -53,7 +53,7 @@ def test_points_of_one_community_lie_together():
 
 def test_a_map_without_pulls_would_be_noticed(monkeypatch):
     vectors, label = planted()
-    monkeypatch.setattr(layout, "_sums", lambda rows, values, n: np.zeros((n, 2)))
+    monkeypatch.setattr(plotting, "_sums", lambda rows, values, n: np.zeros((n, 2)))
     assert (label[in_plane(neighbour_map(vectors))] == label[:, None]).mean() < 0.9
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import OpenTrial, OptionError, UnknownNode
-from dygcn.live import layout, view
+from dygcn.live import plotting, view
 
 RANDOM = np.random.default_rng(3)
 EDGES = sorted({(int(a), int(b)) for a, b in RANDOM.integers(0, 40, (120, 2)) if a < b})
@@ -401,7 +401,7 @@ def test_a_move_is_drawn_in_its_direction(dim):
     before = np.random.default_rng(0).standard_normal((6, dim)).astype(np.float32)
     after = before.copy()
     after[0] = before[1]
-    start, arrows, times = layout.move_map(before, after, np.linalg.norm(after - before, axis=1))
+    start, arrows, times = plotting.move_map(before, after, np.linalg.norm(after - before, axis=1))
     assert times == 1
     apart = start[1] - start[0]
     assert arrows[0] @ apart == pytest.approx(np.linalg.norm(arrows[0]) * np.linalg.norm(apart))
@@ -412,10 +412,10 @@ def test_moves_that_are_short_are_drawn_longer_all_alike():
     before = np.eye(4, dtype=np.float32)
     distance = np.array([1e-3, 1e-4, 0, 0])
     after = before + np.diag(distance).astype(np.float32)
-    _, arrows, times = layout.move_map(before, after, distance)
+    _, arrows, times = plotting.move_map(before, after, distance)
     assert np.allclose(np.linalg.norm(arrows, axis=1), distance * times)
     assert 0.1 < 1e-3 * times < 0.5
-    assert [layout._round_down(one) for one in (0.1, 1.9, 2, 4.9, 5, 10, 499, 1e4)] == [
+    assert [plotting._round_down(one) for one in (0.1, 1.9, 2, 4.9, 5, 10, 499, 1e4)] == [
         1, 1, 2, 2, 5, 10, 200, 1e4
     ]  # fmt: skip
 

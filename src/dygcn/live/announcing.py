@@ -50,25 +50,6 @@ class Announcer:
     """What was announced of the messages of heavy nodes.
 
     It is a function of the state and of `image`: of any other node the message was announced that it has.
-
-    Parameters
-    ----------
-    state
-        Of the exact rule, with two orders.
-    tolerance
-        How far a message may be from what was announced of it, where a feature vector has length one.
-    unsaid
-        Where other messages were announced than there are; None: nowhere.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.engine.events import read_events
-    >>> live = dygcn.fit([(0, spoke) for spoke in range(1, 200)] + [(300, 301)], dim=8)
-    >>> announcer = Announcer(live._state, 0.1)
-    >>> outcome = live._state.apply(read_events([(0, 300)]))
-    >>> len(announcer.follow(outcome.moved).nodes), len(announcer.flush().nodes)
-    (3, 200)
     """
 
     def __init__(self, state: State, tolerance: float, unsaid: Unsaid | None = None) -> None:

@@ -52,29 +52,6 @@ class ChangeRecord:
     finds what moved since behind it. An entry whose node moved again is void; when the arrays are full, void
     entries are taken out. So appending costs the rows appended, reading the rows read, both amortised, and
     the memory is that of the nodes.
-
-    Parameters
-    ----------
-    nodes
-        How many nodes there are, present or not: they moved before the record began.
-    sequence
-        At which they did: one for all of them, or one for each.
-    graph
-        Where the listeners of heavy nodes are looked up; None: there are none.
-
-    Attributes
-    ----------
-    tick
-        How many updates were noted.
-
-    Examples
-    --------
-    >>> changes = ChangeRecord(4, sequence=7)
-    >>> position = changes.last
-    >>> changes.append(np.array([3, 1], np.int32), sequence=8)
-    >>> changes.append(np.array([1], np.int32), sequence=9)
-    >>> changes.behind(position).nodes.tolist(), changes.behind(0).nodes.tolist()
-    ([3, 1], [0, 2, 3, 1])
     """
 
     def __init__(self, nodes: int, sequence: int | Int64 = 0, graph: Graph | None = None) -> None:
@@ -241,17 +218,7 @@ class ChangeRecord:
     def behind(
         self, position: int, most: int | None = None, wanted: Callable[[Nodes], Bool] | None = None
     ) -> Moves:
-        """Return who moved behind a position, whoever moved longest ago first.
-
-        Parameters
-        ----------
-        position
-            How far the reader came; 0: nothing was read.
-        most
-            How many entries; None: all.
-        wanted
-            Says which nodes are looked for; None: all of them.
-        """
+        """Return who moved behind a position, whoever moved longest ago first."""
         self._settle()
         start, count = int(np.searchsorted(self._positions[: self._count], position, "right")), self._count
         look, rows = count if most is None else most, np.empty(0, np.int64)

@@ -20,13 +20,6 @@ def usual_jump(state: State) -> float | None:
 
     A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
     is most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> events = {"src": [1, 2], "dst": [2, 3], "t": [1_700_000_000, 1_700_000_060]}
-    >>> usual_jump(dygcn.fit(events, dim=4, memory=3600)._state) == 9 * 1_700_000_060
-    True
     """
     model, clock = state.model, state.graph.clock
     if clock is None:

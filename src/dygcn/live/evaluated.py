@@ -32,13 +32,7 @@ class Interval(NamedTuple):
 
 
 def measures_of(ranks: Float64) -> Float64:
-    """Return the measures of ranks, (3, n); an infinite rank has 0 in each.
-
-    Examples
-    --------
-    >>> measures_of(np.array([1.0, 3.0, 20.0, np.inf])).round(2).tolist()
-    [[1.0, 0.33, 0.05, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0]]
-    """
+    """Return the measures of ranks, (3, n); an infinite rank has 0 in each."""
     top = ranks <= _TOP
     return np.stack((1.0 / ranks, top.astype(np.float64), top / np.log2(1.0 + ranks)))
 
@@ -149,13 +143,7 @@ class Judged:
 
 
 def short(value: float, digits: int = 2) -> str:
-    """Return a number below one without its zero.
-
-    Examples
-    --------
-    >>> short(0.431), short(-0.04), short(1.0), short(-0.001)
-    ('.43', '-.04', '1.00', '.00')
-    """
+    """Return a number below one without its zero."""
     text = f"{value:.{digits}f}"
     if not text.strip("-0."):
         text = text.removeprefix("-")
@@ -163,13 +151,7 @@ def short(value: float, digits: int = 2) -> str:
 
 
 def span(low: float, high: float, word: str = "to") -> str:
-    """Return both ends of an interval, with a third digit where two would show an end as zero.
-
-    Examples
-    --------
-    >>> span(0.021, 0.06), span(0.001, 0.02)
-    ('.02 to .06', '.001 to .020')
-    """
+    """Return both ends of an interval, with a third digit where two would show an end as zero."""
     digits = 3 if min(abs(low), abs(high)) < _SMALL else 2
     return f"{short(low, digits)} {word} {short(high, digits)}"
 

@@ -13,10 +13,11 @@ from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnOptions, read_graph, rows_of, sort_by_time
 from dygcn.engine.graph.ids import IdMap
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError
 from dygcn.live.evaluated import OURS, OURS_NEW, Evaluation, Judged
+from dygcn.live.finding import at_least
 from dygcn.live.fitting import ReadEvents, fit, phases_of
-from dygcn.live.rivals import MOST_ITEMS, Contacts, ask, choose_rivals
+from dygcn.live.rivals import MOST_ITEMS, PastContacts, ask, choose_rivals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dygcn._progress import Notify, Plan
     from dygcn.engine.records import EventBatch, Float64, Int8, Int64, Nodes
     from dygcn.live.embedding import LiveEmbedding
-    from dygcn.live.rivals import Asked, Rival
+    from dygcn.live.rivals import LinkQuestion, Rival
 else:
     datasets = late("dygcn.datasets")  # only the names of sets need it
 
@@ -85,39 +86,28 @@ def evaluate(
     (210, 90, True)
     """
     begun = time.perf_counter()
-    _check_number("questions", questions, 1)
-    _check_number("seed", seed, 0)
+    at_least("questions", questions, 1)
+    at_least("seed", seed, 0)
     names: Any = {name: options.pop(name) for name in ColumnOptions.__annotations__ if name in options}
     source = datasets.events_by_name(events) if isinstance(events, str) else events
     ids, unsorted = read_graph(source, options.get("directed", False), kinds, **names)
-    stream = _Stream(ids, sort_by_time(unsorted))
+    stream = _Timeline(ids, sort_by_time(unsorted))
     options |= {"seed": seed, "src": names.get("src"), "dst": names.get("dst")}
     with one_blas_thread(), progress_of(progress, plan_of(**options)) as notify:
-        live = fit(ReadEvents(ids, stream.fitted()), progress=notify, **options)
-        replay = _Replay(stream, live, seed, notify)
+        live = fit(ReadEvents(ids, stream.rows(0, stream.cut)), progress=notify, **options)
+        replay = _Evaluator(stream, live, seed, notify)
         found = replay.run(stream.draw(stream.end, len(stream.seen), questions, seed))
     return dataclasses.replace(found, seconds=time.perf_counter() - begun)
 
 
 def plan_of(**options: Any) -> Plan:
-    """Return the phases of an evaluation with options of fit, with rough shares of its time.
-
-    Examples
-    --------
-    >>> [name for name, share in plan_of(rule="exact")][-2:]
-    ['choosing settings of rivals', 'asking']
-    """
+    """Return the phases of an evaluation with options of fit, with rough shares of its time."""
     chosen = options.get("relation_weights") == "choose"
     fitting = phases_of(options.get("rule", "exact"), options.get("features", "walks"), chosen)
     return *fitting, ("choosing settings of rivals", 3), ("asking", 10)
 
 
-def _check_number(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name} is {value!r:.60}; allowed is a whole number, {least} or more")
-
-
-class _Stream:
+class _Timeline:
     """The history, sorted by time: all events for the embedding, contacts for rivals and questions."""
 
     def __init__(self, ids: str, batch: EventBatch) -> None:
@@ -131,7 +121,7 @@ class _Stream:
         a, b = self.ids.intern(batch.src), self.ids.intern(batch.dst)
         when = np.arange(len(batch), dtype=np.float64) if batch.t is None else batch.t.astype(np.float64)
         self.row: Int64 = np.flatnonzero((batch.op > 0) & (a != b))  # of each contact, in the history
-        self.seen = Contacts.of(a[self.row], b[self.row], when[self.row], self.ids.high)
+        self.seen = PastContacts.of(a[self.row], b[self.row], when[self.row], self.ids.high)
         self.end = int(np.searchsorted(self.row, self.cut))  # how many contacts are fitted on
         self.kind = self._kinds()
 
@@ -142,10 +132,6 @@ class _Stream:
         for number, kind in enumerate(kinds.names if kinds is not None else ()):
             found[self.ids.of_kind(everyone, kind)] = number
         return found
-
-    def fitted(self) -> EventBatch:
-        """Return the events that are fitted on."""
-        return self.rows(0, self.cut)
 
     def rows(self, begin: int, end: int) -> EventBatch:
         """Return some events as a batch."""
@@ -163,16 +149,10 @@ class _Stream:
         return able
 
 
-class _Replay:
-    """Asks every method before events of the rest, while the embedding follows it.
+class _Evaluator:
+    """Asks every method before events of the rest, while the embedding, which is changed, follows them."""
 
-    Parameters
-    ----------
-    live
-        The embedding, fitted on the first part; it is changed.
-    """
-
-    def __init__(self, stream: _Stream, live: LiveEmbedding, seed: int, notify: Notify | None) -> None:
+    def __init__(self, stream: _Timeline, live: LiveEmbedding, seed: int, notify: Notify | None) -> None:
         self._stream, self._live, self._seed = stream, live, seed
         self._notify: Notify = notify or (lambda done, total, what: None)
         self._links = "next" if live.model.following is not None else "all"
@@ -185,7 +165,7 @@ class _Replay:
         some = stream.draw(begin, stream.end, _TUNING_QUESTIONS, self._seed)
         return choose_rivals(stream.seen, stream.end, [self._ask(at) for at in some.tolist()], begin)
 
-    def _ask(self, at: int) -> Asked:
+    def _ask(self, at: int) -> LinkQuestion:
         return ask(self._stream.seen, self._stream.kind, at, MOST_CANDIDATES, self._seed)
 
     def run(self, questions: Int64) -> Evaluation:
@@ -205,7 +185,7 @@ class _Replay:
                 ranks.setdefault(name, []).append(one.ranks(scores))
         return self._found(questions, asked, {name: np.array(both) for name, both in ranks.items()})
 
-    def _scores(self, one: Asked) -> dict[str, Float64]:
+    def _scores(self, one: LinkQuestion) -> dict[str, Float64]:
         """Return the scores of each method; the embedding first follows up to the question."""
         self._follow(one.at)
         seen, live = self._stream.seen, self._live
@@ -218,8 +198,7 @@ class _Replay:
         scores = {name: live._scores_of(asker, found, links, past) for name, links in kinds.items()}
         scores.setdefault(OURS_NEW, np.zeros(len(one.candidates)))
         return scores | {
-            name: rival.scores(seen, one.asker, one.candidates, one.at)
-            for name, rival in self._rivals.items()
+            name: rival(seen, one.asker, one.candidates, one.at) for name, rival in self._rivals.items()
         }
 
     def _follow(self, at: int) -> None:
@@ -231,7 +210,7 @@ class _Replay:
         if batch.t is not None:
             self._live._apply(self._stream.rows(row, row), float(batch.t[row]))
 
-    def _found(self, questions: Int64, asked: list[Asked], ranks: dict[str, Float64]) -> Evaluation:
+    def _found(self, questions: Int64, asked: list[LinkQuestion], ranks: dict[str, Float64]) -> Evaluation:
         stream, new = self._stream, np.array([one.new for one in asked])
         askers = np.array([one.asker for one in asked])
         every = {name: both[:, 0] for name, both in ranks.items() if name != OURS_NEW}
@@ -246,7 +225,7 @@ class _Replay:
             tuple(self._notes(asked)),
         )
 
-    def _notes(self, asked: list[Asked]) -> list[str]:
+    def _notes(self, asked: list[LinkQuestion]) -> list[str]:
         stream = self._stream
         notes = [f"Fitted on {stream.cut:,} events; {len(stream.batch) - stream.cut:,} came after."]
         if stream.batch.t is None:

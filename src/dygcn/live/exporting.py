@@ -68,13 +68,7 @@ def as_frame(
 
 
 def write_word2vec(path: str | os.PathLike[str], ids: NDArray[Any], vectors: Float32) -> None:
-    """Write vectors in the text format of word2vec: a line with both sizes, then an id and its vector a line.
-
-    Raises
-    ------
-    OptionError
-        If an id has a space or a line break in it: the format separates by these.
-    """
+    """Write vectors in the text format of word2vec: both sizes, then an id and its vector a line."""
     names = [str(one) for one in ids.tolist()]
     broken = next((name for name in names if len(name.split()) != 1 or name.split()[0] != name), None)
     if broken is not None:

@@ -131,16 +131,7 @@ class Snapshot:
         beside: str | os.PathLike[str] | None = None,
         model_file: FileEntry | None = None,
     ) -> FileEntry:
-        """Write model and graph to a folder, in one step; return size and checksum of the model's file.
-
-        Parameters
-        ----------
-        beside
-            The folder that this one is a part of, for its owner alone. It may hold the model already: then
-            that file gets a second name, if it is large.
-        model_file
-            Size and checksum of the model's file there, where they are not known of this very model.
-        """
+        """Write model and graph to a folder, in one step; return size and checksum of the model's file."""
         graph = _graph_tensors(self.image.arranged(), self.model.unit) | _feed_tensors(self.feed)
         files = {MODEL_FILE: _model_tensors(self.model), GRAPH_FILE: graph}
         entry, known = model_file or _model_files.get(self.model), {}
@@ -163,15 +154,7 @@ def take_snapshot(
     log: LogPosition | None = None,
     feed: Callable[[Nodes], tuple[FeedImage, int]] | None = None,
 ) -> Snapshot:
-    """Return the state as it is now; what takes long is done when it is written.
-
-    Parameters
-    ----------
-    log
-        What it holds of a log, if there is one.
-    feed
-        Returns who moved when, for nodes in the order of the image, and the floor of what is known.
-    """
+    """Return the state as it is now; what takes long is done when it is written."""
     model = state.model
     image, nodes = state.loose_image()
     moves = None

@@ -50,13 +50,7 @@ def filter_tensors(head: FilterHead | None) -> Tensors:
 def read_filter(
     settings: FilterSettings, tensors: Tensors, ids: str, directed: bool, unit: float | None
 ) -> FilterHead:
-    """Take a filter out of the tensors of a model; a ValueError if no fit makes such a one.
-
-    Parameters
-    ----------
-    ids, directed, unit
-        Of the model: the type of its ids, whether edges have a direction, whether it looks at times.
-    """
+    """Take a filter out of the tensors of a model; a ValueError if no fit makes such a one."""
     names = take_ids(tensors, "filter_ids", ids)
     rows = take_tensor(tensors, "filter_rows", np.int8, 2)
     weights = take_tensor(tensors, "filter_weights", np.float32)

@@ -40,6 +40,12 @@ Scored: TypeAlias = "list[tuple[int | str | KindId, float]]"
 EVERY_KIND = "*"
 
 
+def at_least(name: str, value: object, least: int) -> None:
+    """Raise an OptionError unless the value is a whole number, `least` or more."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name} is {value!r:.60}; allowed is a whole number, {least} or more")
+
+
 def check_alone(*others: object) -> None:
     """Refuse an update that removes nodes and also has events or a time: these would be two steps."""
     if any(one is not None for one in others):

@@ -236,11 +236,6 @@ def phases_of(rule: str, features: object, chosen: bool = False) -> Plan:
     """Return the phases of a fit, with rough shares of its time; some may be left out.
 
     Weights of relations may be chosen before all else.
-
-    Examples
-    --------
-    >>> [name for name, share in phases_of("exact", "hashed")]
-    ['playing events', 'training', 'training']
     """
     if chosen:
         return ("weighing relations", 20), *phases_of(rule, features)

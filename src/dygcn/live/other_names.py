@@ -162,28 +162,13 @@ OPTIONS = {
 
 
 def no_attribute(owner: str, name: str, known: dict[str, str]) -> AttributeError:
-    """Return the error for a name that is not there, with the call that is meant, where it is known.
-
-    Examples
-    --------
-    >>> no_attribute("LiveEmbedding", "add_edge", ATTRIBUTES)
-    AttributeError("LiveEmbedding has no attribute 'add_edge'; live.update(add=[(a, b)]) adds edges")
-    """
+    """Return the error for a name that is not there, with the call that is meant, where it is known."""
     meant = f"; {known[name]}" if name in known else ""
     return AttributeError(f"{owner} has no attribute {name!r}{meant}")
 
 
 def names_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function say which option is meant by the name that another library has for it.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> dygcn.fit([(1, 2)], dimensions=8)
-    Traceback (most recent call last):
-    ...
-    TypeError: fit() has no option 'dimensions': dim= is the length of the vectors
-    """
+    """Let a function say which option is meant by the name that another library has for it."""
     options = inspect.signature(function).parameters
     known = OPTIONS[function.__name__]
 

@@ -1,4 +1,4 @@
-"""Pictures of an embedding, by matplotlib (extra ``plot``)."""
+"""Maps of vectors in two dimensions, the same at every call, and pictures by matplotlib (extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.live.layout import communities, move_map, neighbour_map
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
-    from dygcn.engine.records import Float32, Float64, Nodes
+    from dygcn.engine.models import StateReader
+    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 MOST = 2_000  # nodes in a picture
 _COLORS = "tab10"
@@ -21,16 +20,174 @@ _SIGNS = "o^sDvP*X"  # one a kind
 _NAMED = 5  # arrows
 _EDGES = 2_000  # that are drawn at most: more would be a grey area
 _FAINTEST = 1e-4  # of the longest distance, which has the last colour
+_NEIGHBOURS, _STEPS, _PUSHES = 10, 200, 5
+_STEPS_AGAIN, _FIRST_AGAIN = 30, 0.3  # of a map that is made again: how many steps, and the first of them
+_LONGEST = 4.0  # that a point moves in a step
+_STRENGTH = 12  # of pushes; with less, communities lie on each other
+_SHOWN = 0.25  # of the width of a map, for the longest arrow in it
 
 
-def busiest(state: State, most: int = MOST) -> Nodes:
+def unit_rows(vectors: Float32) -> Float32:
+    """Return rows of length one, zero where a row is zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows: Float32 = vectors / np.maximum(lengths, 1e-12)
+    return rows
+
+
+def principal_plane(vectors: Float32) -> Float64:
+    """Project directions on the plane in which they differ most, (n, 2), with signs that do not jump."""
+    flat = np.zeros((len(vectors), 2))
+    if len(vectors) == 0:
+        return flat
+    centred = unit_rows(vectors)
+    centred = centred - centred.mean(axis=0)
+    two = _first_directions(centred)
+    flat[:, : two.shape[1]] = centred @ two
+    return flat
+
+
+def move_map(before: Float32, after: Float32, distance: Float64) -> tuple[Float64, Float64, float]:
+    """Place vectors in a plane, and the way of each as an arrow: starts (n, 2), arrows (n, 2), their scale.
+
+    Starts are the vectors before, projected on the plane in which all of before and after differ most. An
+    arrow has the direction of the way in that plane, and as its length the whole distance, not the part that
+    lies in the plane: so of two arrows, the longer one is the longer way, in the same proportion. Arrows are
+    all drawn 1, 2, 5, 10, ... times longer, so that the longest one is seen: the last number.
+    """
+    both = np.concatenate((before, after)).astype(np.float64)
+    both -= both.sum(axis=0) / max(len(both), 1)
+    flat = np.zeros((len(both), 2))
+    two = _first_directions(both)
+    flat[:, : two.shape[1]] = both @ two
+    start, way = flat[: len(before)], flat[len(before) :] - flat[: len(before)]
+    length = np.linalg.norm(way, axis=1, keepdims=True)
+    way = np.where(length > 1e-12, way / np.maximum(length, 1e-12), [1.0, 0.0])
+    width = float(np.ptp(start, axis=0).max()) if len(start) else 0.0
+    longest = float(distance.max(initial=0))
+    times = _round_down(_SHOWN * width / longest) if longest > 0 else 1.0
+    return start, way * distance[:, None] * times, times
+
+
+def _first_directions(centred: Float32 | Float64) -> Float64:
+    """Return the two directions, as columns, in which rows differ most, with signs that do not jump."""
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    two: Float64 = directions[:, ::-1][:, :2]
+    two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
+    return two
+
+
+def _round_down(number: float) -> float:
+    """Return the greatest of 1, 2, 5, 10, 20, ... that is not above a number; at least 1."""
+    if number < 2:
+        return 1.0
+    ten = 10.0 ** np.floor(np.log10(number))
+    return float(ten * max(one for one in (1, 2, 5) if one == 1 or one * ten <= number))
+
+
+def neighbour_map(vectors: Float32, seed: int = 0, start: Float64 | None = None) -> Float64:
+    """Place rows in a plane, (n, 2), so that those with near directions lie together.
+
+    Begins with `principal_plane`, or with places that rows had, near which they then stay; then each row is
+    drawn to its ten nearest and pushed away from random ones. For up to some thousand rows: all pairs are
+    compared.
+    """
+    n = len(vectors)
+    count = min(_NEIGHBOURS, n - 1)
+    place = principal_plane(vectors) if start is None else start.copy()
+    if count < 1:
+        return place
+    if start is None:
+        place *= 4 / max(place.std(), 1e-12)
+    units, random = unit_rows(vectors), np.random.default_rng(seed)
+    near = units @ units.T
+    np.fill_diagonal(near, -2)
+    a, b = np.repeat(np.arange(n), count), np.argpartition(-near, count - 1, axis=1)[:, :count].ravel()
+    steps, first = (_STEPS, 1.0) if start is None else (_STEPS_AGAIN, _FIRST_AGAIN)
+    for step in range(steps):
+        apart = place[a] - place[b]
+        pull = -2 * apart / (1 + _squares(apart))
+        force = _sums(a, pull, n) - _sums(b, pull, n)
+        for _ in range(_PUSHES):
+            apart = place - place[random.integers(0, n, n)]
+            push = _STRENGTH * count / _PUSHES * apart / ((0.1 + _squares(apart)) * (1 + _squares(apart)))
+            force += push.clip(-_LONGEST, _LONGEST)
+        place += first * (1 - step / steps) * (force / count).clip(-_LONGEST, _LONGEST)
+    return place
+
+
+def _sums(rows: Int64, values: Float64, n: int) -> Float64:
+    """Return the sum of the values of each row, (n, 2)."""
+    x, y = (np.bincount(rows, values[:, axis], n) for axis in (0, 1))
+    found: Float64 = np.stack((x, y), axis=1)
+    return found
+
+
+def _squares(rows: Float64) -> Float64:
+    found: Float64 = (rows**2).sum(axis=1, keepdims=True)
+    return found
+
+
+def place_beside(vectors: Float32, place: Float64, others: Float32, count: int = 5) -> Float64:
+    """Place other rows on a map of rows: each in the middle of those that are nearest to it by cosine."""
+    count = min(count, len(vectors))
+    if count == 0 or len(others) == 0:
+        return np.zeros((len(others), 2))
+    cosine = unit_rows(others) @ unit_rows(vectors).T
+    near = np.argpartition(-cosine, count - 1, axis=1)[:, :count]
+    weight = np.take_along_axis(cosine, near, axis=1).astype(np.float64).clip(1e-6) ** 4
+    found: Float64 = (place[near] * weight[:, :, None]).sum(axis=1) / weight.sum(axis=1, keepdims=True)
+    return found
+
+
+def turn_onto(place: Float64, before: Float64, known: Bool) -> Float64:
+    """Turn, mirror and shift places so that known rows lie as near as can be to where they were before."""
+    middle, then = place[known].mean(axis=0), before[known].mean(axis=0)
+    left, _, right = np.linalg.svd((place[known] - middle).T @ (before[known] - then))
+    found: Float64 = (place - middle) @ (left @ right) + then
+    return found
+
+
+def keep_labels(label: Int64, before: Int64, count: int) -> Int64:
+    """Rename communities so that most rows keep the name that they had before; -1 there: a new row."""
+    known = before >= 0
+    shared = np.zeros((count, count), np.int64)
+    np.add.at(shared, (label[known], before[known]), 1)
+    name = np.full(count, -1, np.int64)
+    for flat in np.argsort(-shared, axis=None, kind="stable"):
+        now, then = divmod(int(flat), count)
+        if name[now] < 0 and then not in name:
+            name[now] = then
+    return name[label]
+
+
+def communities(vectors: Float32, count: int = 8, seed: int = 0) -> Int64:
+    """Return a community for each row, (n,), by k-means of directions; 0 is the largest."""
+    units, random = unit_rows(vectors), np.random.default_rng(seed)
+    count = min(count, len(units))
+    centres = units[:1]
+    while len(centres) < count:
+        far = (1.001 - (units @ centres.T).max(axis=1)).clip(1e-9).astype(np.float64)
+        centres = np.concatenate((centres, units[[random.choice(len(units), p=far / far.sum())]]))
+    label: Int64 = np.zeros(len(units), np.int64)
+    for _ in range(25 if count else 0):
+        label = (units @ centres.T).argmax(axis=1)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, label, units)
+        centres = np.where(np.abs(sums).sum(axis=1, keepdims=True) > 0, unit_rows(sums), centres)
+    sizes = np.bincount(label, minlength=count)
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(count)
+    return rank[label] if count else label
+
+
+def busiest(state: StateReader, most: int = MOST) -> Nodes:
     """Return up to so many nodes: those with the most edges, of equal ones those with the first ids."""
     nodes = state.graph.nodes()
     return nodes[np.sort(np.argsort(-state.graph.pull.degrees(nodes), kind="stable")[:most])]
 
 
 def plot_map(
-    state: State, nodes: Nodes, vectors: Float32, names: int, ax: Any, count: int, *, asked: bool
+    state: StateReader, nodes: Nodes, vectors: Float32, names: int, ax: Any, count: int, *, asked: bool
 ) -> Any:
     """Draw nodes in two dimensions with their edges and communities; return the axes.
 
@@ -51,7 +208,7 @@ def plot_map(
     return ax
 
 
-def _draw_nodes(state: State, nodes: Nodes, place: Float64, label: Any, size: Float64, ax: Any) -> None:
+def _draw_nodes(state: StateReader, nodes: Nodes, place: Float64, label: Any, size: Float64, ax: Any) -> None:
     """Draw a dot for each node; where nodes have kinds, a sign for each kind, with a legend."""
     ids, how = state.graph.ids, {"cmap": _COLORS, "vmin": -0.5, "vmax": 9.5, "linewidths": 0, "zorder": 2}
     if ids.kinds is None:
@@ -123,7 +280,7 @@ def new_axes(ax: Any) -> Any:
     return ax
 
 
-def _draw_edges(state: State, nodes: Nodes, place: Float64, ax: Any) -> None:
+def _draw_edges(state: StateReader, nodes: Nodes, place: Float64, ax: Any) -> None:
     row = np.full(state.graph.ids.high, -1)
     row[nodes] = np.arange(len(nodes))
     a, b, weight = state.graph.edges()

@@ -1,12 +1,14 @@
 """Simple methods that an evaluation puts beside the embedding; numpy, and no training but EASE's.
 
-A rival is asked with a position in the history and reads nothing behind it, so it cannot see the answer.
+A rival is called with a position in the history and reads nothing behind it, so it cannot see the answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,58 +24,33 @@ _USERS_AT_ONCE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
-class Contacts:
-    """Added edges in their order, without loops; nodes are numbered from 0.
+class PastContacts:
+    """Added edges in their order, without loops; nodes are numbered from 0."""
 
-    Attributes
-    ----------
-    src, dst, t
-        Of each contact, (n,).
-    nodes
-        How many nodes there are.
-    pair_src, pair_dst, pair_at
-        Different (src, dst) in the order of their first contact, and which contact that was, (p,).
-    items, item_at
-        Different destinations in the order of their first contact, and which contact that was.
-    """
-
-    src: Int64
+    src: Int64  # of each contact, (n,), as dst and t
     dst: Int64
     t: Float64
     nodes: int
-    pair_src: Int64
-    pair_dst: Int64
-    pair_at: Int64
-    items: Int64
-    item_at: Int64
+    pair_at: Int64  # the first contact of each different (src, dst), growing
+    item_at: Int64  # the first contact of each different destination, growing
 
     @staticmethod
-    def of(src: Nodes, dst: Nodes, t: Float64, nodes: int) -> Contacts:
-        """Return the contacts of events.
-
-        Examples
-        --------
-        >>> ends = np.array([0, 1, 0]), np.array([2, 2, 2])
-        >>> contacts = Contacts.of(*ends, np.arange(3.0), 3)
-        >>> contacts.pair_at.tolist(), contacts.items.tolist()
-        ([0, 1], [2])
-        """
+    def of(src: Nodes, dst: Nodes, t: Float64, nodes: int) -> PastContacts:
+        """Return the contacts of events."""
         a, b = src.astype(np.int64), dst.astype(np.int64)
-        pair_at = _first(a * nodes + b)
-        item_at = _first(b)
-        return Contacts(a, b, t, nodes, a[pair_at], b[pair_at], pair_at, b[item_at], item_at)
+        return PastContacts(a, b, t, nodes, _first(a * nodes + b), _first(b))
 
     def __len__(self) -> int:
         return len(self.src)
 
     def items_before(self, at: int) -> Int64:
-        """Return the destinations of contacts before a position."""
-        return self.items[: np.searchsorted(self.item_at, at)]
+        """Return the destinations of contacts before a position, in the order of their first contact."""
+        return self.dst[self.item_at[: np.searchsorted(self.item_at, at)]]
 
     def pairs_before(self, at: int) -> tuple[Int64, Int64]:
-        """Return the pairs of contacts before a position."""
-        end = np.searchsorted(self.pair_at, at)
-        return self.pair_src[:end], self.pair_dst[:end]
+        """Return the pairs of contacts before a position, in the order of their first contact."""
+        first = self.pair_at[: np.searchsorted(self.pair_at, at)]
+        return self.src[first], self.dst[first]
 
     def last_met(self, asker: int, at: int) -> Int64:
         """Return for each node the last contact with an asker in either direction, from 1; 0: none."""
@@ -85,79 +62,40 @@ class Contacts:
 
 
 def _first(keys: Int64) -> Int64:
-    """Return where each different key stands first, in this order."""
+    """Return the index of the first occurrence of each different key, growing."""
     return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
 
 
-class Rival(Protocol):
-    """A method that scores candidates for one who asks, from what happened before."""
-
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """Return a score for each candidate, from the contacts before `at`, when it is `seen.t[at]`."""
-        ...
+Rival: TypeAlias = Callable[[PastContacts, int, "Int64", int], "Float64"]
+"""Scores candidates for an asker from the contacts before `at`: (seen, asker, candidates, at), (n,)."""
 
 
-class Popularity:
-    """How often a candidate was a destination.
-
-    Examples
-    --------
-    >>> seen = Contacts.of(np.array([0, 1, 0, 0]), np.array([2, 2, 3, 2]), np.arange(4.0), 4)
-    >>> Popularity().scores(seen, 0, np.array([2, 3]), 3).tolist()
-    [2.0, 1.0]
-    """
-
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """See `Rival`."""
-        return np.bincount(seen.dst[:at], minlength=seen.nodes)[candidates].astype(np.float64)
+def popularity(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:
+    """Count how often a candidate was a destination."""
+    return np.bincount(seen.dst[:at], minlength=seen.nodes)[candidates].astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class RecentPopularity:
-    """How often a candidate was a destination; a contact counts half after each half-life."""
-
-    half_life: float
-
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """See `Rival`."""
-        left = np.exp2((seen.t[:at] - seen.t[at]) / self.half_life)
-        return np.bincount(seen.dst[:at], left, seen.nodes)[candidates].astype(np.float64)
+def recent_popularity(
+    half_life: float, seen: PastContacts, asker: int, candidates: Int64, at: int
+) -> Float64:
+    """Count how often a candidate was a destination; a contact counts half after each half-life."""
+    left = np.exp2((seen.t[:at] - seen.t[at]) / half_life)
+    return np.bincount(seen.dst[:at], left, seen.nodes)[candidates].astype(np.float64)
 
 
-class Recency:
-    """Whom the asker met last comes first, in either direction; all others by their popularity.
-
-    Examples
-    --------
-    >>> seen = Contacts.of(np.array([0, 3, 1, 1, 0]), np.array([2, 0, 4, 4, 2]), np.arange(5.0), 6)
-    >>> np.argsort(-Recency().scores(seen, 0, np.array([2, 3, 4, 5]), 4)).tolist()
-    [1, 0, 2, 3]
-    """
-
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """See `Rival`."""
-        count = np.bincount(seen.dst[:at], minlength=seen.nodes)[candidates]
-        return seen.last_met(asker, at)[candidates] + count / (at + 1.0)
+def recency(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:
+    """Rank by the last contact with the asker, in either direction; all others by their popularity."""
+    return seen.last_met(asker, at)[candidates] + popularity(seen, asker, candidates, at) / (at + 1.0)
 
 
-class ItemItem:
-    """The sum of cosines between a candidate and the asker's destinations, over who went to both.
-
-    Examples
-    --------
-    >>> src, dst = np.array([0, 0, 1, 2]), np.array([3, 4, 3, 5])
-    >>> ItemItem().scores(Contacts.of(src, dst, np.arange(4.0), 6), 1, np.array([4, 5]), 4).round(2).tolist()
-    [0.71, 0.0]
-    """
-
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """See `Rival`."""
-        src, dst = seen.pairs_before(at)
-        root = np.sqrt(np.maximum(np.bincount(dst, minlength=seen.nodes), 1.0))
-        own = np.zeros(seen.nodes)
-        own[dst[src == asker]] = 1.0
-        alike = np.bincount(src, (own / root)[dst], seen.nodes)
-        return (np.bincount(dst, alike[src], seen.nodes) / root)[candidates]
+def item_item(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:
+    """Add up cosines between a candidate and the asker's destinations, over the askers of both."""
+    src, dst = seen.pairs_before(at)
+    root = np.sqrt(np.maximum(np.bincount(dst, minlength=seen.nodes), 1.0))
+    own = np.zeros(seen.nodes)
+    own[dst[src == asker]] = 1.0
+    alike = np.bincount(src, (own / root)[dst], seen.nodes)
+    return (np.bincount(dst, alike[src], seen.nodes) / root)[candidates]
 
 
 class Ease:
@@ -167,7 +105,9 @@ class Ease:
     has no weights, and the score 0.
     """
 
-    def __init__(self, seen: Contacts, end: int, regularisation: float, gram: Float64 | None = None) -> None:
+    def __init__(
+        self, seen: PastContacts, end: int, regularisation: float, gram: Float64 | None = None
+    ) -> None:
         items = seen.items_before(end)
         self._place = np.full(seen.nodes, -1)
         self._place[items] = np.arange(len(items))
@@ -178,7 +118,7 @@ class Ease:
         np.fill_diagonal(self._weights, 0.0)
 
     @staticmethod
-    def gram(seen: Contacts, end: int) -> Float64:
+    def gram(seen: PastContacts, end: int) -> Float64:
         """Return how many askers went to both of two destinations."""
         items, (src, dst) = seen.items_before(end), seen.pairs_before(end)
         place = np.zeros(seen.nodes, np.int64)
@@ -194,8 +134,8 @@ class Ease:
             total += block.T @ block
         return total
 
-    def scores(self, seen: Contacts, asker: int, candidates: Int64, at: int) -> Float64:
-        """See `Rival`."""
+    def __call__(self, seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:
+        """Return the scores, see `Rival`."""
         src, dst = seen.pairs_before(at)
         own = self._place[dst[src == asker]]
         summed = np.append(self._weights[own[own >= 0]].sum(axis=0), 0.0)
@@ -204,31 +144,25 @@ class Ease:
 
 
 def rank_of(scores: Float64, answer: int) -> float:
-    """Return the rank of the answer, the mean of possible ranks where others have the same score.
-
-    Examples
-    --------
-    >>> rank_of(np.array([0.5, 2.0, 0.5, 0.1]), 0)
-    2.5
-    """
+    """Return the rank of the answer, the mean of possible ranks where others have the same score."""
     own = scores[answer]
     return 1.0 + float((scores > own).sum()) + 0.5 * float((scores == own).sum() - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LinkQuestion:
     """One question: who comes next for `asker`, among `candidates`, before the contact `at`."""
 
     at: int
     asker: int
     candidates: Int64
-    answer: int  # its place among the candidates; -1: it is not there, so nobody can name it
+    answer: int  # its index among the candidates; -1: it is none, so no method can name it
     cut: bool  # whether candidates were left out
     met: Bool  # (n,) candidates with whom the asker had a contact before
     new: bool  # whether asker and answer had none
 
     def ranks(self, scores: Float64) -> tuple[float, float]:
-        """Return the rank of the answer among all candidates, and among those whom the asker never met.
+        """Return the rank of the answer among all candidates, and among candidates that the asker never met.
 
         The second is infinite for an answer whom the asker met, and both for one that is not there.
         """
@@ -241,7 +175,7 @@ class Asked:
         return every, rank_of(scores[left], int(np.searchsorted(left, self.answer)))
 
 
-def ask(seen: Contacts, kind: Int8, at: int, most: int, seed: int) -> Asked:
+def ask(seen: PastContacts, kind: Int8, at: int, most: int, seed: int) -> LinkQuestion:
     """Return the question that a contact answers; it has so many candidates beside the answer at most."""
     asker, answer = int(seen.src[at]), int(seen.dst[at])
     items = seen.items_before(at)
@@ -254,26 +188,18 @@ def ask(seen: Contacts, kind: Int8, at: int, most: int, seed: int) -> Asked:
     candidates = np.append(others, answer) if known else others
     last = seen.last_met(asker, at)
     place = len(others) if known else -1
-    return Asked(at, asker, candidates, place, cut, last[candidates] > 0, bool(last[answer] == 0))
+    return LinkQuestion(at, asker, candidates, place, cut, last[candidates] > 0, bool(last[answer] == 0))
 
 
-def choose_rivals(seen: Contacts, end: int, asked: list[Asked], begin: int) -> dict[str, Rival]:
-    """Return the rivals by name; settings are those that answer questions of the fitted part best.
-
-    Parameters
-    ----------
-    end
-        How many contacts are of the fitted part.
-    asked
-        Questions between the contacts `begin` and `end`, to choose by.
-    """
+def choose_rivals(seen: PastContacts, end: int, asked: list[LinkQuestion], begin: int) -> dict[str, Rival]:
+    """Return the rivals by name; settings are those that answer questions of the fitted part best."""
     span = (float(seen.t[end - 1] - seen.t[0]) if end else 0.0) or 1.0
-    recent: list[Rival] = [RecentPopularity(span / part) for part in PARTS]
+    recent: list[Rival] = [partial(recent_popularity, span / part) for part in PARTS]
     found: dict[str, Rival] = {
-        "popularity": Popularity(),
+        "popularity": popularity,
         "recent popularity": recent[_best(seen, recent, asked)],
-        "recency": Recency(),
-        "item-item": ItemItem(),
+        "recency": recency,
+        "item-item": item_item,
     }
     if len(seen.items_before(end)) <= MOST_ITEMS:
         gram = Ease.gram(seen, begin)
@@ -282,10 +208,11 @@ def choose_rivals(seen: Contacts, end: int, asked: list[Asked], begin: int) -> d
     return found
 
 
-def _best(seen: Contacts, rivals: Iterable[Rival], asked: list[Asked]) -> int:
+def _best(seen: PastContacts, rivals: Iterable[Rival], asked: list[LinkQuestion]) -> int:
     """Return which of some rivals has the best mean reciprocal rank; the first of equal ones."""
-    means = []
-    for rival in rivals:
-        ranks = [one.ranks(rival.scores(seen, one.asker, one.candidates, one.at))[0] for one in asked]
-        means.append(sum(1.0 / rank for rank in ranks))
-    return int(np.argmax(means))
+
+    def total(rival: Rival) -> float:
+        ranks = (one.ranks(rival(seen, one.asker, one.candidates, one.at))[0] for one in asked)
+        return sum(1.0 / rank for rank in ranks)
+
+    return int(np.argmax([total(rival) for rival in rivals]))

@@ -23,6 +23,7 @@ from dygcn.live.finding import (
     OneVector,
     Scored,
     as_many,
+    at_least,
     find_nodes,
     find_or_cold,
     find_past,
@@ -165,7 +166,7 @@ class EmbeddingView(VectorView):
         exclude_linked
             Leave out nodes that have an edge with the node now.
         links
-            The score, see `scores`; by default ``"filter"`` where the model has one that knows who asks and
+            The score, see `score`; by default ``"filter"`` where the model has one that knows who asks and
             any of `among`, else ``"new"``, and ``"next"`` where linked nodes are not left out.
         kind
             Where nodes have kinds, only nodes of this one; by default of the kinds that the node's neighbours
@@ -180,7 +181,7 @@ class EmbeddingView(VectorView):
         >>> live.recommend(["u1", "u2"], k=1)[0] == live.recommend("u1", k=1)
         True
         """
-        _check_count(k)
+        at_least("k", k, 1)
         asked = one_or_more_ids(node, self._state.graph.ids.kinds)
         return self._guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
 
@@ -207,7 +208,7 @@ class EmbeddingView(VectorView):
         """Return (n, dim + 2) vectors whose dot products are scores, as far as they can be.
 
         For a vector database: put those of all nodes into the index, and ask it with ``query=True`` of one
-        (inner product, not cosine) for a hundred candidates; then let `scores` rank these. Contacts grow
+        (inner product, not cosine) for a hundred candidates; then let `score` rank these. Contacts grow
         old, so refresh the index now and then.
         """
         nodes = self._find(ids)
@@ -267,7 +268,7 @@ class EmbeddingView(VectorView):
         >>> one == live.nearest("ann", k=2), live.nearest(live["ann"], k=1)[0][0]
         (True, 'ann')
         """
-        _check_count(k)
+        at_least("k", k, 1)
         one_of("by", by, ("cosine", "score"))
         asked = vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
         if by == "cosine":
@@ -473,8 +474,3 @@ def _as_many(first: Nodes, second: Nodes) -> tuple[Nodes, Nodes]:
     """Return both at the greater of their lengths, one of which may be one."""
     one, other = np.broadcast_arrays(first, second)
     return np.ascontiguousarray(one), np.ascontiguousarray(other)
-
-
-def _check_count(k: object) -> None:
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise OptionError(f"k is {k!r}; allowed is a whole number, 1 or more")

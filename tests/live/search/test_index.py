@@ -23,13 +23,12 @@ from dygcn.engine.models import Model, cosines, norms
 from dygcn.engine.training import Recipe
 from dygcn.errors import IndexNotReady, OptionError
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.search import all_vectors, upkeep
 from dygcn.live.search import index as index_module
 from dygcn.live.search import nearest as nearest_module
+from dygcn.live.search import upkeep
+from dygcn.live.search.backends import InvertedLists, UnitRows
 from dygcn.live.search.index import IndexStatus, NearestIndex
-from dygcn.live.search.inverted import InvertedLists
 from dygcn.live.search.nearest import VectorCache, top_k
-from dygcn.live.search.unit_rows import UnitRows
 from dygcn.live.search.upkeep import Cancelled, Upkeep
 from tests.seeded import with_line
 
@@ -812,7 +811,7 @@ def test_a_build_under_the_lock_would_be_noticed(monkeypatch):
 def test_too_many_vectors_to_read_are_refused(monkeypatch):
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
     index = NearestIndex(live._cached(), exact_up_to=50, guard=threading.RLock())
-    monkeypatch.setattr(all_vectors, "MOST_UNREAD", 100)
+    monkeypatch.setattr(nearest_module, "MOST_UNREAD", 100)
     with pytest.raises(IndexNotReady, match="200 vectors are still to be read"):
         index.candidates(live[3], 5)
     index.refresh()

@@ -12,10 +12,10 @@ from dygcn.datasets import load
 from dygcn.engine.models import Model
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
+from dygcn.live.search.backends import InvertedLists, lists_for, sample_for
 from dygcn.live.search.index import NearestIndex
-from dygcn.live.search.inverted import InvertedLists, lists_for, sample_for
 from dygcn.live.search.nearest import VectorCache
-from dygcn.live.search.recall import AT, Questions, fewest, questions
+from dygcn.live.search.recall import AT, RecallQuestions, ask, fewest
 from tests.live.search.test_index import communities, grouped, nearest
 
 pytest.importorskip("faiss")
@@ -68,7 +68,7 @@ def recall_is_measured_against_the_index_itself(monkeypatch):
     def against_itself(askers, units, everyone, others):
         backend = held[0]._upkeep.backend
         scores, _ = backend.search(units, AT + 1, backend.probes)
-        return Questions(askers, units, scores[:, -1].astype(np.float64), min(AT, others))
+        return RecallQuestions(askers, units, scores[:, -1].astype(np.float64), min(AT, others))
 
     held = []
     whole = NearestIndex._questions
@@ -83,7 +83,9 @@ def recall_is_measured_against_the_index_itself(monkeypatch):
 
 def a_dead_one_counts(monkeypatch):
     """Whatever is answered counts, wherever it is."""
-    monkeypatch.setattr(Questions, "recall", lambda self, found: sum(len(nodes) for nodes, _ in found) / 300)
+    monkeypatch.setattr(
+        RecallQuestions, "recall", lambda self, found: sum(len(nodes) for nodes, _ in found) / 300
+    )
 
 
 @pytest.mark.parametrize("mutant", [recall_is_measured_against_the_index_itself, a_dead_one_counts])
@@ -107,7 +109,7 @@ def test_bars_are_those_of_sorting_everything(nodes, dim, askers, cut, seed):
     numbers = random.permutation(100)[:nodes].astype(np.int32)
     asking = numbers[:askers]
     parts = [(numbers[at : at + cut], units[at : at + cut]) for at in range(0, nodes, cut)]
-    asked = questions(asking, units[:askers], iter(parts), nodes - 1)
+    asked = ask(asking, units[:askers], iter(parts), nodes - 1)
     assert asked.most == min(AT, nodes - 1)
     for row in range(len(asking)):
         scores = np.delete(units @ units[row], row)
@@ -120,14 +122,15 @@ def test_bars_are_those_of_sorting_everything(nodes, dim, askers, cut, seed):
 
 
 def test_a_node_counts_once_and_equals_count_alike():
-    asked = Questions(np.zeros(2, np.int32), np.ones((2, 4), np.float32), np.array([0.5, 0.5]), most=4)
+    asked = RecallQuestions(np.zeros(2, np.int32), np.ones((2, 4), np.float32), np.array([0.5, 0.5]), most=4)
     twice = np.array([7, 7, 8, 9]), np.array([0.9, 0.9, 0.5, 0.4])
     equals = np.arange(6), np.full(6, 0.5)
     assert asked.recall([twice, equals]) == (2 + 4) / 8
     nobody = np.array([], np.int32), np.array([])
     assert asked.recall([nobody, nobody]) == 0.0
     assert (
-        Questions(np.zeros(1, np.int32), np.ones((1, 4), np.float32), np.zeros(1), 0).recall([nobody]) == 1.0
+        RecallQuestions(np.zeros(1, np.int32), np.ones((1, 4), np.float32), np.zeros(1), 0).recall([nobody])
+        == 1.0
     )
 
 

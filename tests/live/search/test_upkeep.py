@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dygcn.engine.models import cosines, norms, to_units
+from dygcn.live.search.backends import UnitRows
 from dygcn.live.search.index import NearestIndex
-from dygcn.live.search.nearest import VectorCache
-from dygcn.live.search.unit_rows import UnitRows, rounding
+from dygcn.live.search.nearest import VectorCache, rounding
 from dygcn.live.search.upkeep import Upkeep
 from tests.live.search.test_index import fresh, grouped, nearest
 

@@ -16,8 +16,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import DygcnError, OptionError
-from dygcn.live.shared.layout import Handle
-from dygcn.live.shared.segments import Place
+from dygcn.live.shared.segments import Handle, Place
 from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.app import NothingShared
 from dygcn.serving.readers.process import ReaderServer, rows_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.live.layout import unit_rows
+from dygcn.live.plotting import unit_rows
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64

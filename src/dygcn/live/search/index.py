@@ -11,11 +11,10 @@ import numpy as np
 
 from dygcn.engine.models import cosines, norms, to_units
 from dygcn.errors import OptionError
-from dygcn.live.search.all_vectors import nearest_of_all, read_stale
-from dygcn.live.search.inverted import InvertedLists, lists_for, load_faiss, sample_for
-from dygcn.live.search.nearest import VectorCache, top_k
-from dygcn.live.search.recall import AT, Questions, choose_probes, questions
-from dygcn.live.search.unit_rows import UnitRows
+from dygcn.live.finding import at_least
+from dygcn.live.search.backends import InvertedLists, UnitRows, lists_for, load_faiss, sample_for
+from dygcn.live.search.nearest import VectorCache, nearest_of_all, read_stale, top_k
+from dygcn.live.search.recall import AT, RecallQuestions, ask, choose_probes
 from dygcn.live.search.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -33,41 +32,18 @@ _MEASURED_AFTER = 0.2  # of all vectors were replaced
 
 
 class IndexStatus(msgspec.Struct, frozen=True):
-    """How an index stands.
+    """How an index stands."""
 
-    Attributes
-    ----------
-    kind
-        ``"exact"``: all vectors are looked at; ``"ivf"``: those of some lists.
-    nodes
-        How many nodes can be answered.
-    lists, probes
-        How many lists there are, and at how many a search looks; 0 for an exact index.
-    pending
-        Nodes that moved and are not in the index yet. The latest 256 of them are looked at one by one; the
-        others are found where they were, and those of them that are new not at all until they are put in.
-    recall
-        Share of the true 10 nearest that was found when it was last measured, or None.
-    measured_on
-        How many nodes were asked for it.
-    trained_at_nodes
-        How many nodes there were when the centres of the lists were learned; 0 for an exact index.
-    rebuilds
-        How often the index was built anew, after the first time.
-    hint
-        What would make it better, or nothing.
-    """
-
-    kind: str
-    nodes: int
-    lists: int
-    probes: int
-    pending: int
-    recall: float | None
-    measured_on: int
-    trained_at_nodes: int
-    rebuilds: int
-    hint: str = ""
+    kind: str  # "exact": all vectors are searched; "ivf": those of some lists
+    nodes: int  # that can be answered
+    lists: int  # 0 for an exact index
+    probes: int  # lists that a search reads
+    pending: int  # nodes that moved and are not in the index yet; the latest 256 are searched one by one
+    recall: float | None  # share of the true 10 nearest that was found when it was last measured
+    measured_on: int  # nodes that were asked for it
+    trained_at_nodes: int  # nodes when the centres of the lists were learned
+    rebuilds: int  # how often the index was built again
+    hint: str = ""  # what would make it better
 
 
 class NearestIndex:
@@ -77,49 +53,21 @@ class NearestIndex:
     too. With a guard several threads may ask, and one may `refresh` and `measure` meanwhile: an index is
     built beside the one that is asked, which it replaces when it is whole; while there is none, all vectors
     are looked at. Without one, threads hold `lock` around every call.
-
-    Parameters
-    ----------
-    cache
-        Where vectors are read, and who moved: `LiveEmbedding._cached`.
-    exact_up_to
-        Up to so many nodes all vectors are looked at; beyond, with the extra ``ann``, some lists of them.
-    probes
-        At how many lists a search looks; None: at as many as sampled nodes want for a recall of 0.98.
-    seed
-        Of all that is drawn: equal calls on equal states give equal answers.
-    threads
-        Of FAISS.
-    guard
-        A lock that whoever changes the state holds meanwhile, if that is another thread. It is taken for
-        moments only, and then not everything that moved is put in before an answer: who waits is looked for
-        where it was, and ranked by where it is.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> cache, query = live._cached(), live["ann"]
-    >>> index = NearestIndex(cache)
-    >>> change = live.update(add=[("cat", "dan")])
-    >>> nodes, scores = top_k(cache, index.candidates(query, k=9), query, k=9)
-    >>> len(nodes), index.status().kind
-    (4, 'exact')
     """
 
     def __init__(
         self,
         cache: VectorCache,
         *,
-        exact_up_to: int = 20_000,
-        probes: int | None = None,
+        exact_up_to: int = 20_000,  # nodes; with more, some lists of vectors are searched (extra ``ann``)
+        probes: int | None = None,  # lists that a search reads; None: as many as a recall of 0.98 takes
         seed: int = 0,
-        threads: int = 1,
-        guard: AbstractContextManager[Any] | None = None,
+        threads: int = 1,  # of FAISS
+        guard: AbstractContextManager[Any] | None = None,  # of another thread that changes the state
     ) -> None:
-        _at_least("exact_up_to", exact_up_to, 0)
-        _at_least("probes", 1 if probes is None else probes, 1)
-        _at_least("threads", threads, 1)
+        at_least("exact_up_to", exact_up_to, 0)
+        at_least("probes", 1 if probes is None else probes, 1)
+        at_least("threads", threads, 1)
         self._cache, self._state, self._dim = cache, cache.state, cache.state.model.dim
         self.lock, self._reading = threading.RLock(), threading.Lock()
         self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
@@ -145,13 +93,8 @@ class NearestIndex:
 
         The index is built anew if the graph has doubled or halved since its centres were learned, and
         measured if a fifth of its vectors were replaced; both may take seconds, whatever the limit.
-
-        Parameters
-        ----------
-        limit
-            At most so many nodes, those first that moved first; None: all.
         """
-        _at_least("limit", 0 if limit is None else limit, 0)
+        at_least("limit", 0 if limit is None else limit, 0)
         upkeep = self._upkeep
         if self._outgrown():  # without the guard: FAISS may have to be loaded
             self._best_recall = 1.0
@@ -233,18 +176,8 @@ class NearestIndex:
     # ---- asking ------------------------------------------------------------------------------------
 
     def candidates(self, query: Float32, k: int, leave_out: int = -1) -> Nodes:
-        """Return nodes for `top_k` to choose from: the k nearest to a vector by cosine, and others.
-
-        Parameters
-        ----------
-        query
-            (dim,), of any length; see `checked`.
-        k
-            How many will be chosen.
-        leave_out
-            A node that is no candidate; below 0: none.
-        """
-        _at_least("k", k, 1)
+        """Return nodes for `top_k` to choose from: the k nearest to a vector by cosine, and others."""
+        at_least("k", k, 1)
         unit = to_units(query[None], norms(query[None]))[0]
         if not unit.any():  # as near to one as to any other: the first by id
             with self._guard:
@@ -295,7 +228,7 @@ class NearestIndex:
         lists than it did at first, every vector is read again and the index built anew. What is returned was
         measured after that.
         """
-        _at_least("queries", queries, 1)
+        at_least("queries", queries, 1)
         self._measurements += 1
         self._replaced = 0
         with self._guard:
@@ -331,11 +264,11 @@ class NearestIndex:
         self._recall, self._measured_on = asked.recall(found), len(askers)
         return self._recall
 
-    def _questions(self, askers: Nodes) -> Questions:
+    def _questions(self, askers: Nodes) -> RecallQuestions:
         """Return what is asked, with true answers: from the vectors, not from what is on the backend."""
         vectors = self._read(askers)
         units = to_units(vectors, norms(vectors))
-        return questions(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
+        return ask(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
 
     def _answered(self, query: Float32, asker: int) -> tuple[Nodes, Float64]:
         """Return who is answered and is there, with cosines of vectors that are read again."""
@@ -379,8 +312,3 @@ class NearestIndex:
 
 def _anew(cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int) -> NearestIndex:
     return NearestIndex(cache, exact_up_to=exact_up_to, probes=probes, seed=seed, threads=threads)
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name} is {value!r}; allowed is a whole number, {least} or more")

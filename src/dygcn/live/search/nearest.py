@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.models import cosines, norms, to_units
-from dygcn.live.search.unit_rows import rounding
+from dygcn.errors import IndexNotReady
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import Reading, State
+    from collections.abc import Callable
+
+    from dygcn.engine.models import Reading, StateReader
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
     from dygcn.live.changed import ChangeRecord
 
+_BLOCK = 1 << 12  # vectors that are read while others wait: some milliseconds
+MOST_UNREAD = 2_000_000  # vectors that a question waits for
 _PRODUCTS = 1 << 22  # of askers and candidates that are held at once
 
 
-class VectorCache:
-    """Vectors of all nodes, read again only where an update moved them.
+def rounding(dim: int) -> float:
+    """Return how far apart two cosines may be that were summed in float32 and are the same.
 
-    Parameters
-    ----------
-    state
-        Graph and rule.
-    changes
-        Who moved: whoever changes the state appends to it.
+    A sum of n products of numbers whose squares sum to one is off by n units of rounding at most, in whatever
+    order it is taken; some more for the division by the length.
     """
+    return 2 * (dim + 8) * 2.0**-24
 
-    def __init__(self, state: State, changes: ChangeRecord) -> None:
+
+class VectorCache:
+    """Vectors of all nodes, read again only where an update moved them."""
+
+    def __init__(self, state: StateReader, changes: ChangeRecord) -> None:
         self.state, self.changes = state, changes
         self._vectors: Float32 = np.zeros((0, state.model.dim), np.float32)
         self._lengths: Float64 = np.zeros(0)
@@ -105,17 +111,6 @@ def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tupl
 
     All is as it is now, and a cosine has the same bits whatever the other candidates are. A vector of length
     zero has cosine 0 with every other one.
-
-    Parameters
-    ----------
-    cache
-        Where vectors are read.
-    candidates
-        Nodes in any order, some perhaps twice. Who is no longer in the graph is left out.
-    query
-        (dim,), of any length.
-    k
-        How many, 1 or more; fewer are returned where there are fewer.
     """
     graph = cache.state.graph
     nodes = np.unique(candidates[graph.present(candidates)])
@@ -149,3 +144,49 @@ def top_k_of_each(
             bar = np.partition(row, last)[last] - slack if len(row) else 0.0
             found = everyone[row >= bar]
             yield top_k(cache, found[found != node], query, k)
+
+
+def read_stale(
+    cache: VectorCache, guard: AbstractContextManager[Any], cancelled: Callable[[], bool] = lambda: False
+) -> None:
+    """Read every vector that moved since it was read, some at a time, until it is cancelled."""
+    with guard:
+        stale = cache.stale()
+    for start in range(0, len(stale), _BLOCK):
+        if cancelled():
+            return
+        some = stale[start : start + _BLOCK]
+        with guard:
+            cache.refresh(some[cache.state.graph.present(some)])
+
+
+def nearest_of_all(
+    cache: VectorCache,
+    guard: AbstractContextManager[Any],
+    reading: AbstractContextManager[Any],
+    query: Float32,
+    k: int,
+) -> Nodes:
+    """Return the k nearest by cosine and all who may be as near, of vectors as they were a moment ago."""
+    with guard:
+        unread = len(cache.stale())
+    if unread > MOST_UNREAD:
+        raise IndexNotReady(
+            f"the index is being built, and {unread} vectors are still to be read; ask again later"
+        )
+    with reading:
+        read_stale(cache, guard)
+    with guard:
+        nodes = np.flatnonzero(cache.state.graph.here).astype(np.int32)
+        vectors, lengths = cache.arrays()
+    # Another thread may write a row meanwhile: then its node is a candidate, or none, by half of its vector,
+    # and ranked by the whole one.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = (vectors @ query)[nodes] / lengths[nodes]
+    scores = np.nan_to_num(scores, copy=False, nan=0.0)
+    k = min(k, len(nodes))
+    if k <= 0:
+        return nodes
+    bar = np.partition(scores, len(scores) - k)[len(scores) - k]
+    found: Nodes = nodes[scores >= bar - rounding(len(query))]
+    return found

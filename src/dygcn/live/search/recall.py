@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.live.search.unit_rows import rounding
+from dygcn.live.search.nearest import rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.records import Float, Float32, Float64, Nodes
-    from dygcn.live.search.inverted import InvertedLists
+    from dygcn.live.search.backends import InvertedLists
 
 AT = 10  # recall is measured at
 
 
 @dataclass(frozen=True)
-class Questions:
+class RecallQuestions:
     """Vectors that are asked for their nearest, and how near these truly are."""
 
     askers: Nodes  # (n,) whose vectors they are: nobody is a neighbour of its own
@@ -33,17 +33,6 @@ class Questions:
         """Return the share of the true ones that was found, over all questions.
 
         One counts if it is as near as the last of the true ones, whichever of equals it is, and counts once.
-
-        Parameters
-        ----------
-        found
-            For each question the nodes that were answered, and their cosines.
-
-        Examples
-        --------
-        >>> one = Questions(np.zeros(1, np.int32), np.ones((1, 1), np.float32), np.array([0.5]), most=2)
-        >>> one.recall([(np.array([4, 4, 9]), np.array([0.9, 0.9, 0.2]))])
-        0.5
         """
         if self.most <= 0 or len(self.askers) == 0:
             return 1.0
@@ -55,27 +44,10 @@ class Questions:
         return sum(hits) / (self.most * len(hits))
 
 
-def questions(
+def ask(
     askers: Nodes, units: Float32, everyone: Iterable[tuple[Nodes, Float32]], others: int
-) -> Questions:
-    """Find out how near the nearest truly are, by looking at every vector.
-
-    Parameters
-    ----------
-    askers, units
-        Whose vectors are asked, and these, of length one, (n, dim).
-    everyone
-        All nodes, in parts, each with vectors of length one.
-    others
-        How many there are beside the one that asks.
-
-    Examples
-    --------
-    >>> units = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
-    >>> nodes = np.array([0, 1, 2], np.int32)
-    >>> questions(nodes[:1], units[:1], [(nodes, units)], 2).bars.round(3).tolist()
-    [0.0]
-    """
+) -> RecallQuestions:
+    """Find out how near the nearest truly are, by looking at every vector."""
     most = min(AT, others)
     best = np.full((len(askers), max(most, 1)), -np.inf, np.float32)
     for nodes, rows in everyone:
@@ -83,10 +55,10 @@ def questions(
         scores[askers[:, None] == nodes] = -np.inf
         both = np.concatenate((best, scores), axis=1)
         best = np.partition(both, both.shape[1] - best.shape[1], axis=1)[:, -best.shape[1] :]
-    return Questions(askers, units, best.min(axis=1).astype(np.float64), most)
+    return RecallQuestions(askers, units, best.min(axis=1).astype(np.float64), most)
 
 
-def choose_probes(lists: InvertedLists, asked: Questions, start: int, target: float) -> int:
+def choose_probes(lists: InvertedLists, asked: RecallQuestions, start: int, target: float) -> int:
     """Return at how many lists one must look, `start` or more, for a recall."""
 
     def share(probes: int) -> float:
@@ -99,13 +71,7 @@ def choose_probes(lists: InvertedLists, asked: Questions, start: int, target: fl
 
 
 def fewest(share: Callable[[int], float], start: int, end: int, target: float) -> int:
-    """Return the least number (or not much more) from `start` to `end` that reaches a share; else the end.
-
-    Examples
-    --------
-    >>> fewest(lambda probes: probes / 100, 4, 200, 0.5)
-    50
-    """
+    """Return the least number (or not much more) from `start` to `end` that reaches a share; else the end."""
     low, high = start - 1, min(start, end)
     while high < end and share(high) < target:
         low, high = high, min(2 * high, end)

@@ -10,13 +10,13 @@ import numpy as np
 
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.models import to_units
-from dygcn.live.search.unit_rows import UnitRows
+from dygcn.live.search.backends import UnitRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.engine.records import Float32, Int8, Int64, Nodes
-    from dygcn.live.search.inverted import InvertedLists
+    from dygcn.live.search.backends import InvertedLists
     from dygcn.live.search.nearest import VectorCache
 
 _BLOCK, _SMALL_BLOCK = 1 << 14, 512
@@ -31,22 +31,6 @@ class Upkeep:
 
     After `poll`, every node of the graph is either on the backend, with the vector it has now, or waits.
     With a `guard`, those who wait stay on the backend with the vectors they had.
-
-    Parameters
-    ----------
-    cache
-        Where vectors are read, of which state, and who moved there.
-    guard
-        Held while the state is read, for a moment each time, if another thread changes it; between two
-        moments it is left alone as long as it was held.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> upkeep = Upkeep(dygcn.fit([(1, 2), (2, 3)], dim=4)._cached())
-    >>> upkeep.poll()
-    >>> len(upkeep.dirty), upkeep.put(2), len(upkeep.dirty), len(upkeep.backend)
-    (3, 2, 1, 2)
     """
 
     def __init__(self, cache: VectorCache, guard: AbstractContextManager[Any] | None = None) -> None:
@@ -91,13 +75,7 @@ class Upkeep:
         return len(taken)
 
     def fill(self, backend: UnitRows | InvertedLists) -> Callable[[], None]:
-        """Put every node on an empty backend, beside the one that is asked meanwhile.
-
-        Returns
-        -------
-        callable
-            Puts it in the place of the other. Who moved since the filling began waits then.
-        """
+        """Put every node on an empty backend, beside the one that is asked meanwhile."""
         with self.guard:  # one moment for all three: another thread may bring nodes in between
             held = np.zeros(self._state.graph.ids.high, np.int8)
             nodes, position = self._numbers(), self._changes.last

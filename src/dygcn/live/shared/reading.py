@@ -17,8 +17,7 @@ from dygcn.engine.models.readout import ReadPlan
 from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, copy_pulled
 from dygcn.engine.propagation.sum_rows import SumRows
 from dygcn.errors import AmbiguousId, EventError
-from dygcn.live.shared import layout
-from dygcn.live.shared.segments import Place, attach
+from dygcn.live.shared import segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +37,9 @@ _NONE = np.empty(0, np.int32)
 class _View:
     """The arrays of one generation."""
 
-    def __init__(self, process: int, generation: int, listed: layout.ArrayList) -> None:
-        def at(place: Place) -> NDArray[Any]:
-            return attach(process, place)
+    def __init__(self, process: int, generation: int, listed: segments.ArrayList) -> None:
+        def at(place: segments.Place) -> NDArray[Any]:
+            return segments.attach(process, place)
 
         self.generation, units = generation, listed.units
         places = units.hashes, units.slots, units.rows, units.secret
@@ -109,7 +108,7 @@ class _View:
 class _Pulled:
     """Arcs to heavy nodes and messages of these, and copies to read from."""
 
-    def __init__(self, listed: layout.PulledPlaces, at: Callable[[Place], NDArray[Any]]) -> None:
+    def __init__(self, listed: segments.PulledPlaces, at: Callable[[segments.Place], NDArray[Any]]) -> None:
         self._arcs = PulledArcs(*(at(place) for place in listed.arcs))
         slot, rows, has = at(listed.slot), at(listed.rows), at(listed.has)
         before, had, since = map(at, listed.earlier)
@@ -136,30 +135,13 @@ class RowReader(threading.local):
     Every thread that uses it has arrays of its own, since what was pulled is kept between two calls.
     Every answer is that of one sequence, and says which. Where it cannot be had (an unknown id, arrays that
     are being replaced, rows that are written all the time) None is returned: then the writer knows.
-
-    Parameters
-    ----------
-    handle
-        What `SharedRows.handle` returned.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.live.shared import SharedRows
-    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4)
-    >>> rows = SharedRows(live._state, lambda: live.version)
-    >>> reader = RowReader(rows.handle())
-    >>> _ = live.update(add=[("cat", "dan")])
-    >>> sequence, vector = reader.vector("dan")
-    >>> sequence, bool((vector == live["dan"]).all())
-    (1, True)
     """
 
     def __init__(self, handle: bytes) -> None:
-        found = msgspec.json.decode(handle, type=layout.Handle)
+        found = msgspec.json.decode(handle, type=segments.Handle)
         self._process = found.process
-        self._words = attach(found.process, found.words)
-        self._list = attach(found.process, found.list)
+        self._words = segments.attach(found.process, found.words)
+        self._list = segments.attach(found.process, found.list)
         self._view: _View | None = None
         self._one, self._latest = np.zeros(1, np.int32), np.zeros(1, np.int64)
 
@@ -167,7 +149,7 @@ class RowReader(threading.local):
     def sequence(self) -> int:
         """The last sequence that was published."""
         while True:
-            sequence = self._sequence_of(published(self._words, layout.TICK))
+            sequence = self._sequence_of(published(self._words, segments.TICK))
             if sequence is not None:
                 return sequence
 
@@ -179,7 +161,7 @@ class RowReader(threading.local):
             view = self._view_of_now()
             if view is None:
                 continue
-            tick = published(self._words, layout.TICK)
+            tick = published(self._words, segments.TICK)
             try:
                 at = view.ids.find_one(node)
             except AmbiguousId:  # the writer says so
@@ -205,7 +187,7 @@ class RowReader(threading.local):
             view = self._view_of_now()
             if view is None:
                 continue
-            tick = published(self._words, layout.TICK)
+            tick = published(self._words, segments.TICK)
             column = _column_of(ids)
             nodes = None if column is None else view.find(column)
             if column is None or nodes is None:
@@ -235,7 +217,7 @@ class RowReader(threading.local):
             stale = np.flatnonzero(stamps > read_at)
             if there and len(stale) == 0:
                 return tick, vectors
-            last, tick = tick, published(self._words, layout.TICK)
+            last, tick = tick, published(self._words, segments.TICK)
             if tick == last:
                 waits += 1
                 if waits > _WAITS:
@@ -250,28 +232,28 @@ class RowReader(threading.local):
         return None
 
     def _view_of_now(self) -> _View | None:
-        generation = published(self._words, layout.GENERATION)
+        generation = published(self._words, segments.GENERATION)
         if self._view is not None and self._view.generation == generation:
             return self._view
         if generation % 2:
             return None
-        text = self._list[: self._words[layout.LIST_BYTES]].tobytes()
-        if published(self._words, layout.GENERATION) != generation:
+        text = self._list[: self._words[segments.LIST_BYTES]].tobytes()
+        if published(self._words, segments.GENERATION) != generation:
             return None
         try:
-            self._view = _View(self._process, generation, msgspec.json.decode(text, type=layout.ArrayList))
+            self._view = _View(self._process, generation, msgspec.json.decode(text, type=segments.ArrayList))
         except OSError:  # replaced while they were mapped
             return None
         return self._view
 
     def _is_of_now(self, view: _View) -> bool:
-        return published(self._words, layout.GENERATION) == view.generation
+        return published(self._words, segments.GENERATION) == view.generation
 
     def _sequence_of(self, tick: int) -> int | None:
         """Return the sequence of a tick; None if that is too long ago."""
-        sequence = int(self._words[layout.SEQUENCES + tick % layout.KEPT])
-        behind = published(self._words, layout.TICK) - tick
-        return sequence if behind < layout.KEPT - 1 else None
+        sequence = int(self._words[segments.SEQUENCES + tick % segments.KEPT])
+        behind = published(self._words, segments.TICK) - tick
+        return sequence if behind < segments.KEPT - 1 else None
 
 
 def _column_of(ids: list[int | str]) -> IdColumn | None:

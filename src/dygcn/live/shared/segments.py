@@ -1,4 +1,4 @@
-"""Arrays in memory that other processes of the same user can map. Linux only."""
+"""Arrays in memory that other processes of the same user can map, and the list of them. Linux only."""
 
 from __future__ import annotations
 
@@ -27,17 +27,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Segments:
-    """Allocates arrays, a memory file each. A file is closed when nobody in this process has its array.
-
-    Examples
-    --------
-    >>> import os
-    >>> segments = Segments()
-    >>> array = segments.zeros(3, np.int64)
-    >>> array[1] = 7
-    >>> attach(os.getpid(), segments.place(array)).tolist()
-    [0, 7, 0]
-    """
+    """Allocates arrays, a memory file each. A file is closed when nobody in this process has its array."""
 
     def __init__(self) -> None:
         self._files: dict[int, tuple[int, int]] = {}  # address of an array -> its file and serial number
@@ -78,11 +68,6 @@ def attach(process: int, place: Place) -> NDArray[Any]:
     """Map an array of another process.
 
     What this process writes to it stays with this process: nobody else sees it.
-
-    Raises
-    ------
-    OSError
-        If the array is no longer there, or the process is not.
     """
     if place.fd < 0:
         return np.zeros(place.shape, place.kind)
@@ -100,3 +85,79 @@ def attach(process: int, place: Place) -> NDArray[Any]:
     if np.frombuffer(memory, np.int64, 1)[0] != place.serial:
         raise OSError("the array was replaced")
     return np.frombuffer(memory, kind, count, _HEAD).reshape(place.shape)
+
+
+GENERATION = 0
+"""Of the list of arrays; odd while it is written."""
+TICK = 1
+"""The last whole change of the state."""
+LIST_BYTES = 2
+"""Of the list of arrays."""
+SEQUENCES = 64
+"""From here on: the sequence of each of the last ticks, at the tick modulo `KEPT`."""
+KEPT = 1024
+WORDS = SEQUENCES + KEPT
+LIST_ROOM = 1 << 18  # bytes
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """What a process needs to find the rows of another."""
+
+    process: int
+    words: Place
+    list: Place
+
+
+class OrderPlaces(msgspec.Struct, frozen=True):
+    """The sums of one order."""
+
+    degree: Place
+    slot: Place
+    narrow: Place
+    wide: Place
+    stamps: Place
+    scale: float
+    limit: int
+
+
+class PulledPlaces(msgspec.Struct, frozen=True):
+    """What readers add to the sums of the last order: arcs, and messages of heavy nodes, now and before."""
+
+    arcs: list[Place]
+    slot: Place
+    rows: Place
+    has: Place
+    earlier: list[Place]
+    stamps: Place
+    shift: int
+
+
+class UnitPlaces(msgspec.Struct, frozen=True):
+    """Where features are looked up, or how they are drawn."""
+
+    hashed: bool
+    seed: int
+    hashes: Place
+    slots: Place
+    rows: Place
+    secret: Place
+
+
+class ArrayList(msgspec.Struct, frozen=True):
+    """Every array that a vector is read from, and the numbers of the model."""
+
+    kind: str
+    seed: int
+    floor: float
+    dim: int
+    mixed: bool
+    message_shift: int
+    weights: list[Place]
+    scales: Place
+    secret: Place
+    units: UnitPlaces
+    ids: dict[str, Place]
+    active: Place
+    stamps: Place
+    orders: list[OrderPlaces]
+    pulled: PulledPlaces | None

@@ -15,8 +15,7 @@ from dygcn.engine.graph import ticks
 from dygcn.engine.graph.ticks import publish
 from dygcn.engine.models.readout import read_plan
 from dygcn.engine.propagation import ExactRule
-from dygcn.live.shared import layout
-from dygcn.live.shared.segments import Segments
+from dygcn.live.shared import segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,23 +43,15 @@ def _is_compiled() -> bool:
 
 
 class SharedRows:
-    """Puts the rows of a state into shared memory, and publishes every whole change.
-
-    Parameters
-    ----------
-    state
-        One that `can_share`; nobody may be using it.
-    sequence
-        Returns the sequence that the state reflects.
-    """
+    """Puts the rows of a state into shared memory, and publishes every whole change."""
 
     def __init__(self, state: State, sequence: Callable[[], int]) -> None:
         self._state, self._sequence = state, sequence
-        self._segments = segments = Segments()
+        self._segments = memory = segments.Segments()
         self._now = np.ones(1, np.int64)
-        self._words = segments.zeros(layout.WORDS, np.int64)
-        self._list = segments.zeros(layout.LIST_ROOM, np.uint8)
-        state.share(segments.zeros, self._now)
+        self._words = memory.zeros(segments.WORDS, np.int64)
+        self._list = memory.zeros(segments.LIST_ROOM, np.uint8)
+        state.share(memory.zeros, self._now)
         self._arrays: tuple[object, ...] = ()
         self._fixed: dict[str, object] = {}
         self._share_model()
@@ -70,7 +61,7 @@ class SharedRows:
     def handle(self) -> bytes:
         """Return what `RowReader` takes."""
         place = self._segments.place
-        return msgspec.json.encode(layout.Handle(os.getpid(), place(self._words), place(self._list)))
+        return msgspec.json.encode(segments.Handle(os.getpid(), place(self._words), place(self._list)))
 
     def publish(self) -> None:
         """Let readers see the state as it is now."""
@@ -83,8 +74,8 @@ class SharedRows:
             self._list_arrays(graph.ids, pulls)
             self._arrays = arrays
         tick = int(self._now[0])
-        self._words[layout.SEQUENCES + tick % layout.KEPT] = self._sequence()
-        publish(self._words, layout.TICK, tick)
+        self._words[segments.SEQUENCES + tick % segments.KEPT] = self._sequence()
+        publish(self._words, segments.TICK, tick)
         self._now[0] = tick + 1
 
     def close(self) -> None:
@@ -98,18 +89,18 @@ class SharedRows:
 
     def _share_model(self) -> None:
         """Copy what never changes, once; only hashes of rows may, see `_share_hashes`."""
-        state, segments = self._state, self._segments
+        state, memory = self._state, self._segments
         features, plan = state.exact.features, read_plan(state.model, state.exact)
         assert isinstance(features, Hashed | Walks)
         assert plan is not None
         self._features, self._model = features, state.model
         table = features.unit_table(state.graph.ids)
-        units = [segments.copied(array) for array in table.arrays]
-        weights = [segments.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
-        scales, secret = segments.copied(plan.scales), segments.copied(state.graph.ids.secret)
+        units = [memory.copied(array) for array in table.arrays]
+        weights = [memory.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
+        scales, secret = memory.copied(plan.scales), memory.copied(state.graph.ids.secret)
         self._kept = units, weights, scales, secret  # their files are open while they are here
         self._hashes: UInt64 = units[0]
-        place = segments.place
+        place = memory.place
         self._fixed = {
             "kind": state.model.ids,
             "seed": plan.seed,
@@ -120,7 +111,7 @@ class SharedRows:
             "weights": [place(one) for one in weights],
             "scales": place(scales),
             "secret": place(secret),
-            "units": layout.UnitPlaces(table.hashed, table.seed, *(place(one) for one in units)),
+            "units": segments.UnitPlaces(table.hashed, table.seed, *(place(one) for one in units)),
         }
 
     def _list_arrays(self, ids: IdMap, pulls: Pulls | None) -> None:
@@ -129,9 +120,9 @@ class SharedRows:
         for sums in self._state.exact.sums:
             rows = place(sums.degree), place(sums.slot), place(sums.narrow), place(sums.wide)
             stamps = place(sums.ticks.arrays[0])
-            orders.append(layout.OrderPlaces(*rows, stamps, sums.scale, sums.limit))
+            orders.append(segments.OrderPlaces(*rows, stamps, sums.scale, sums.limit))
         active, node_stamps = graph.shared_arrays
-        listed = layout.ArrayList(
+        listed = segments.ArrayList(
             **self._fixed,  # type: ignore[arg-type]
             ids={name: place(array) for name, array in ids.read_arrays().items()},
             active=place(active),
@@ -140,18 +131,18 @@ class SharedRows:
             pulled=None if pulls is None else self._pulled_places(pulls),
         )
         text = np.frombuffer(msgspec.json.encode(listed), np.uint8)
-        generation = int(self._words[layout.GENERATION])
-        publish(self._words, layout.GENERATION, generation + 1)
+        generation = int(self._words[segments.GENERATION])
+        publish(self._words, segments.GENERATION, generation + 1)
         self._list[: len(text)] = text
-        self._words[layout.LIST_BYTES] = len(text)
-        publish(self._words, layout.GENERATION, generation + 2)
+        self._words[segments.LIST_BYTES] = len(text)
+        publish(self._words, segments.GENERATION, generation + 2)
 
-    def _pulled_places(self, pulls: Pulls) -> layout.PulledPlaces:
+    def _pulled_places(self, pulls: Pulls) -> segments.PulledPlaces:
         place = self._segments.place
         arcs, heavy, shift = pulls.parts
         slot, rows, has, *_, earlier = heavy.arrays
         *before, ticks = earlier.arrays
-        return layout.PulledPlaces(
+        return segments.PulledPlaces(
             [place(array) for array in arcs.arrays],
             place(slot),
             place(rows),

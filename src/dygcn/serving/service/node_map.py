@@ -12,7 +12,7 @@ import numpy as np
 from dygcn._extras import extra
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
-from dygcn.live.layout import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
+from dygcn.live.plotting import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
 from dygcn.schema import answers
 from dygcn.serving.service.web import RequestParser, respond_beside
 

@@ -1,4 +1,4 @@
-"""Many vectors in FAISS: lists around centres, of which a search looks at some."""
+"""Where vectors of length one are searched: few of them all at once, many in the lists of FAISS."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.graph.ids import grown
 from dygcn.errors import MissingExtra
-from dygcn.live.search.unit_rows import rounding
+from dygcn.live.search.nearest import rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,53 @@ _FOR_A_LIST = 40  # vectors that its centre is learned from
 _ROUNDS = 8
 _SPARE = 8  # asked for beyond k: what float32 put in the wrong order, who is left out
 _MOST = 4096  # equally near ones that are put in order
+
+
+class UnitRows:
+    """A matrix without gaps of vectors of length one, and whose they are."""
+
+    kind = "exact"
+
+    def __init__(self, dim: int) -> None:
+        self._rows: Float32 = np.zeros((0, dim), np.float32)
+        self._nodes: Nodes = np.zeros(0, np.int32)
+        self._place: Nodes = np.zeros(0, np.int32)  # by node; only that of a node which is in is looked at
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, nodes: Nodes, units: Float32) -> None:
+        """Add nodes that are not in, none twice."""
+        if len(nodes) == 0:
+            return
+        end = self._count + len(nodes)
+        self._rows, self._nodes = grown(self._rows, end), grown(self._nodes, end)
+        self._place = grown(self._place, int(nodes.max()) + 1)
+        self._rows[self._count : end], self._nodes[self._count : end] = units, nodes
+        self._place[nodes] = np.arange(self._count, end)
+        self._count = end
+
+    def drop(self, nodes: Nodes) -> None:
+        """Take out nodes that are in; the last rows move to where they were."""
+        end = self._count - len(nodes)
+        gone = self._place[nodes]
+        last = np.ones(len(nodes), np.bool_)
+        last[gone[gone >= end] - end] = False
+        moved = np.flatnonzero(last) + end
+        holes = gone[gone < end]
+        self._rows[holes], self._nodes[holes] = self._rows[moved], self._nodes[moved]
+        self._place[self._nodes[holes]] = holes
+        self._count = end
+
+    def candidates(self, query: Float32, k: int) -> Nodes:
+        """Return the k nearest and all who may be as near, in no order; `query` has length one."""
+        n, k = self._count, min(k, self._count)
+        if k <= 0:
+            return self._nodes[:0]
+        scores = self._rows[:n] @ query
+        bar = np.partition(scores, n - k)[n - k]
+        return self._nodes[np.flatnonzero(scores >= bar - rounding(len(query)))]
 
 
 def load_faiss() -> tuple[Any, str]:
@@ -34,13 +82,7 @@ def load_faiss() -> tuple[Any, str]:
 
 
 def lists_for(nodes: int) -> int:
-    """Return how many lists so many nodes want: twice the square root.
-
-    Examples
-    --------
-    >>> lists_for(250_000), lists_for(3)
-    (1000, 3)
-    """
+    """Return how many lists so many nodes want: twice the square root."""
     return max(1, min(round(2 * math.sqrt(nodes)), nodes))
 
 
@@ -50,21 +92,7 @@ def sample_for(nodes: int) -> int:
 
 
 class InvertedLists:
-    """Vectors of length one in the lists of the centres that they are nearest to, replaced one by one.
-
-    Parameters
-    ----------
-    faiss
-        The package.
-    sample
-        Vectors that the centres are learned from, (n, dim).
-    lists
-        How many lists, at most a quarter of the sample.
-    seed
-        Of the first centres.
-    threads
-        Of FAISS; one by default, since others are at work, too.
-    """
+    """Vectors of length one in the lists of the centres that they are nearest to, replaced one by one."""
 
     kind = "ivf"
 
