@@ -1,14 +1,15 @@
-"""Optional packages: the error for a missing one has the command that installs it."""
+"""Optional packages, and parts that other distributions bring; errors say what to install."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
 
-from dygcn.errors import MissingExtra
+from dygcn.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 @contextmanager
@@ -18,3 +19,27 @@ def extra(name: str, of: str = "dygcn") -> Iterator[None]:
         yield
     except ModuleNotFoundError as missing:
         raise MissingExtra(f'{missing.name} is not installed. Run: pip install "{of}[{name}]"') from missing
+
+
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of other distributions in a group, by name, without importing any."""
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def load_plugin(group: str, name: str, known: Iterable[str]) -> Any:
+    """Import the object that another distribution brings under a name; `known` are our own names."""
+    found = plugins(group)
+    if name not in found:
+        allowed = ", ".join([*known, *found])
+        raise OptionError(
+            f"{name!r} is unknown; allowed are {allowed}, and entry points of the group {group!r} of other "
+            f"distributions: install the one that has {name!r}"
+        )
+    try:
+        return found[name].load()
+    except (ImportError, AttributeError) as error:
+        distribution = getattr(found[name].dist, "name", "its distribution")
+        raise MissingExtra(
+            f"{name!r} of the group {group!r} cannot be loaded: {error}. "
+            f"Run: pip install --upgrade --force-reinstall {distribution}"
+        ) from error

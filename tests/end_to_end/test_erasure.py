@@ -11,9 +11,8 @@ import redis
 import dygcn
 from dygcn.client import Client
 from dygcn.live.durable.opening import restore
-from dygcn.serving.sinks import PostgresSettings
-from dygcn.serving.sinks import RedisSettings as RedisSinkSettings
-from dygcn.serving.sources import RedisSettings
+from dygcn.serving.sinks import PostgresSettings, RedisSinkSettings
+from dygcn.serving.sources import RedisSourceSettings
 from dygcn_lab.testbed.postgres import postgres_server
 from dygcn_lab.testbed.servers import redis_server
 from tests.live.durable.test_forgetting import NAME, files_with, fitted
@@ -33,7 +32,7 @@ def settings_of(folder, servers, *, table, streams=("clicks", "late")):
     return on_loopback(
         folder,
         time_unit="s",
-        sources=[RedisSettings(url=broker.url, streams=list(streams))],
+        sources=[RedisSourceSettings(url=broker.url, streams=list(streams))],
         sinks=[
             PostgresSettings(url=postgres.url, table=table),
             RedisSinkSettings(url=broker.url, prefix=table),

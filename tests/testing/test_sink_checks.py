@@ -10,9 +10,16 @@ import pytest
 
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.shape import Shape, kind_of, opened
-from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_random_sequences, check_sink
+from dygcn.serving.sinks.shape import Shape, kind_of
+from dygcn.testing import SinkTarget
+from dygcn.testing.sink_checks import SINK_CHECKS, check_random_sequences, check_sink
 from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, named, replayed
+
+
+def opened(shape, name):
+    if shape is None:
+        raise SinkError(f"{name} is not open")
+    return shape
 
 
 class Memory:
@@ -456,3 +463,14 @@ def test_messages_of_a_later_generation_count_more_than_later_versions():
     bodies += [said(2, 4, deleted_below=0), said(1, 900, deleted_below=900)]
     for order in (bodies, bodies[::-1]):
         assert amounts_to(order) == {("a", 2, 3, one), ("c", 2, 3, one)}
+
+
+def test_the_model_takes_no_late_rows_and_no_rows_of_an_older_history():
+    model = SinkModel()
+    model.write(make_rows({7: 3}, left={8: 3}, dim=2))
+    model.write(make_rows({7: 2, 8: 2}, dim=2))  # late: node 7 has version 3, node 8 left at 3
+    assert {id_: at.sequence for id_, (at, _) in model.held().items()} == {7: 3}
+    refit = make_rows({9: 1}, dim=2, generation=2)
+    model.write(refit)
+    model.delete_below(0, refit.history)
+    assert {id_: at.sequence for id_, (at, _) in model.held().items()} == {9: 1}

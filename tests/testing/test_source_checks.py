@@ -115,7 +115,7 @@ class DropsTheRest(ListSource):
 
 class DropsEveryTenth(ListSource):
     def read(self, limit, timeout):
-        return [message for message in super().read(limit, timeout) if message.position % 10]
+        return [message for message in super().read(limit, timeout) if message.offset % 10]
 
 
 class DoesNotWait(ListSource):
@@ -146,7 +146,7 @@ class OnePosition(ListSource):
 class NegativePositions(ListSource):
     def read(self, limit, timeout):
         return [
-            Message(message.stream, message.position - 10**6, message.body)
+            Message(message.stream, message.offset - 10**6, message.body)
             for message in super().read(limit, timeout)
         ]
 
@@ -160,7 +160,7 @@ class OtherNames(ListSource):
 
     def read(self, limit, timeout):
         return [
-            Message(message.stream + self.mark, message.position, message.body)
+            Message(message.stream + self.mark, message.offset, message.body)
             for message in super().read(limit, timeout)
         ]
 
@@ -186,7 +186,7 @@ class ClosedOnce(ListSource):
 class CutsBodies(ListSource):
     def read(self, limit, timeout):
         return [
-            Message(message.stream, message.position, message.body[:100_000])
+            Message(message.stream, message.offset, message.body[:100_000])
             for message in super().read(limit, timeout)
         ]
 
@@ -194,7 +194,7 @@ class CutsBodies(ListSource):
 class OnlyAscii(ListSource):
     def read(self, limit, timeout):
         return [
-            Message(message.stream, message.position, message.body.decode().encode("ascii", "replace"))
+            Message(message.stream, message.offset, message.body.decode().encode("ascii", "replace"))
             for message in super().read(limit, timeout)
         ]
 

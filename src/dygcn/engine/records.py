@@ -226,7 +226,7 @@ class Message:
     """One undecoded message of a source: one event or many."""
 
     stream: str  # name of its ordered stream, the same after every restart: "kafka:clicks/3"
-    position: int  # in that stream, 0..2^63 - 1; grows from message to message, gaps are allowed
+    offset: int  # in that stream, 0..2^63 - 1; grows from message to message, gaps are allowed
     body: bytes
     form: str = "json"  # json (an object, or a list of them), ndjson or arrow
 

@@ -1,18 +1,23 @@
-"""Settings with an address: unknown names are errors, and secrets are never shown."""
+"""Settings with an address: found by their kind, unknown names are errors, secrets are never shown."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from urllib.parse import parse_qsl, unquote
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from dygcn._extras import load_plugin
 from dygcn.errors import OptionError
+
+DAY, YEAR = 86_400.0, 31_536_000.0
+_Error = TypeVar("_Error", bound=Exception)
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, tag_field="kind"):
-    """Settings of one source or sink. They are shown without passwords, and an unknown name is refused."""
+    """Settings of one source or sink, by their `kind`. They are shown without passwords."""
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -26,8 +31,6 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
 def public_address(url: str) -> str:
     """Return an address, or several with blanks between, without user, password and options.
 
-    Examples
-    --------
     >>> public_address("redis://app:p@ss@db.example:6379/2?password=hm")
     'redis://db.example:6379/2'
     >>> public_address("nats://token@a:4222 nats://b:4222")
@@ -39,8 +42,6 @@ def public_address(url: str) -> str:
 def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
     """Return the secrets of an address and of a client's options, the longest first.
 
-    Examples
-    --------
     >>> secrets_of("redis://app:s%21@db.example:6379", {"sasl.password": "hush", "client.id": "me"})
     ['app:s%21', 'app:s!', 'hush', 's%21', 's!']
     """
@@ -52,10 +53,8 @@ def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """Return a client's message in one line, with stars instead of every secret.
+    """Return the message of a client in one line, with stars instead of every secret.
 
-    Examples
-    --------
     >>> without("invalid port: 's3cret'", ["s3cret"])
     "invalid port: '***'"
     """
@@ -64,25 +63,61 @@ def without(text: str, secrets: Iterable[str]) -> str:
     return " ".join(text.split())
 
 
+def failure(kind: type[_Error], name: str, error: BaseException, secrets: Iterable[str] = ()) -> _Error:
+    """Return the error of a client as an error of `kind` that names the source or sink."""
+    text = without(str(error), secrets)
+    return kind(f"{name}: {type(error).__name__}{': ' if text else ''}{text[:500]}")
+
+
+def read_by_kind(raw: Any, known: Mapping[str, type[Any]], group: str) -> Any:
+    """Return the settings of a source or sink; classes of other distributions are entry points of `group`."""
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError(f"Expected a table with the key `kind`, one of {', '.join(known)}")
+    try:
+        return msgspec.convert(raw, known[kind] if kind in known else load_plugin(group, kind, known))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None  # the caller adds where it stands
+
+
 def check_name(what: str, value: str, pattern: str, allowed: str) -> None:
-    """Raise an OptionError unless a name is of the allowed form."""
+    """Raise OptionError unless a name matches a pattern."""
     if not re.fullmatch(pattern, value):
         raise OptionError(f"{what} is {value!r}; allowed is {allowed}")
 
 
-def check_seconds(what: str, value: float, most: float) -> None:
-    """Raise an OptionError unless a time is above 0 and at most `most`."""
+def check_seconds(what: str, value: float, most: float = DAY) -> None:
+    """Raise OptionError unless a time is above 0 and at most `most`."""
     if not 0 < value <= most:
         raise OptionError(f"{what} is {value!r}; allowed are seconds above 0, at most {most:g}")
 
 
 def check_address(url: str, schemes: tuple[str, ...]) -> None:
-    """Raise an OptionError unless an address has one of the schemes. It is not shown: see `Settings`."""
-    parts = _parts(url)
-    whole = bool(parts) and len(parts) == len(url.split())
-    if not whole or not all(scheme in schemes and host for scheme, _, host, _ in parts):
+    """Raise OptionError unless the URL scheme is supported and the port a number.
+
+    The message omits the URL, which may contain a password.
+    """
+    if not _is_address(url, schemes):
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
         raise OptionError(f"url is not an address that begins with {allowed} (a blank in it is written %20)")
+
+
+def _is_address(url: str, schemes: tuple[str, ...]) -> bool:
+    parts = _parts(url)
+    try:
+        ports = [urlsplit(f"//{host}").port for _, _, host, _ in parts]
+    except ValueError:
+        return False
+    return 0 < len(ports) == len(url.split()) and all(
+        scheme in schemes and host for scheme, _, host, _ in parts
+    )
+
+
+def endpoint(url: str, port: int) -> str:
+    """Return scheme, host, port and path of an address, without user and password."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}:{parts.port or port}{parts.path}"
 
 
 def _parts(url: str) -> list[tuple[str, str, str, str]]:

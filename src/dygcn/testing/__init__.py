@@ -4,10 +4,10 @@
 """
 
 from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors
-from dygcn.testing.graphs import GRAPHS, random_events
-from dygcn.testing.oracle import GraphOracle
+from dygcn.testing.graphs import GRAPHS, GraphOracle, random_events
 from dygcn.testing.rolled import DenseTwin, dense_rings, dense_rolling, dense_spectral
-from dygcn.testing.sink_checks import SINK_CHECKS, SinkTarget, check_sink
+from dygcn.testing.sink_checks import SINK_CHECKS, check_sink
+from dygcn.testing.sink_model import SinkTarget, named, replayed
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "dense_rolling",
     "dense_spectral",
     "dense_vectors",
+    "named",
     "random_events",
+    "replayed",
     "twin_vectors",
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Make: TypeAlias = Callable[[], Source]
     Publish: TypeAlias = Callable[[list[bytes]], None]
-    Cursors: TypeAlias = dict[str, int]
+    Offsets: TypeAlias = dict[str, int]
 
 PATIENCE = 30.0  # seconds until a message that was published must have come
 QUIET = 0.3  # seconds after which no further message is expected
@@ -64,30 +64,28 @@ def check_source(make: Make, publish: Publish) -> None:
 
 
 def check_order(make: Make, publish: Publish) -> None:
-    """Every message comes once, in the order of its stream, at positions that grow."""
-    cursors = _end(make)
+    """Every message comes once, in the order of its stream, at offsets that grow."""
+    offsets = _end(make)
     bodies = _bodies("order", 300)
     publish(bodies)
-    found = _read(make, cursors, len(bodies))
+    found = _read(make, offsets, len(bodies))
     _expect_same(found, bodies)
     _expect_order(found, bodies)
-    positions = defaultdict(list)
-    for message in found:
-        positions[message.stream].append(message.position)
-    for stream, each in positions.items():
-        _expect(all(0 <= at < 1 << 63 for at in each), f"positions of {stream} are within 0..2^63 - 1")
-        _expect(sorted(set(each)) == each, f"positions of {stream} grow from message to message")
-        _expect(each[0] > cursors.get(stream, -1), f"positions of {stream} go on behind the last cursor")
+    for stream, messages in _by_stream(found).items():
+        each = [offset for offset, _, _ in messages]
+        _expect(all(0 <= at < 1 << 63 for at in each), f"offsets of {stream} are within 0..2^63 - 1")
+        _expect(sorted(set(each)) == each, f"offsets of {stream} grow from message to message")
+        _expect(each[0] > offsets.get(stream, -1), f"offsets of {stream} go on after the last one read")
 
 
 def check_resume(make: Make, publish: Publish) -> None:
-    """From every cursor, exactly the messages after it come."""
-    cursors = _end(make)
+    """From every offset, exactly the messages after it come."""
+    offsets = _end(make)
     bodies = _bodies("resume", 8)
     publish(bodies)
-    found = _read(make, cursors, len(bodies))
+    found = _read(make, offsets, len(bodies))
     for count in range(len(found) + 1):
-        reached = _advanced(cursors, found[:count])
+        reached = _advanced(offsets, found[:count])
         expected, again = found[count:], _read(make, reached, len(found) - count)
         _expect(
             _by_stream(again) == _by_stream(expected),
@@ -96,16 +94,16 @@ def check_resume(make: Make, publish: Publish) -> None:
 
 
 def check_twice(make: Make, publish: Publish) -> None:
-    """Two readings from one cursor are the same, by one source or by two."""
-    cursors = _end(make)
+    """Two readings from one offset are the same, by one source or by two."""
+    offsets = _end(make)
     bodies = _bodies("twice", 20)
     publish(bodies)
-    first = _read(make, cursors, len(bodies))
-    _expect(_by_stream(first) == _by_stream(_read(make, cursors, len(bodies))), "two sources read the same")
+    first = _read(make, offsets, len(bodies))
+    _expect(_by_stream(first) == _by_stream(_read(make, offsets, len(bodies))), "two sources read the same")
     source = make()
     try:
         for _ in range(2):  # without a close between
-            source.open(cursors)
+            source.open(offsets)
             found = _take(source, len(bodies))
             _expect(_by_stream(found) == _by_stream(first), "a source that is opened again reads the same")
     finally:
@@ -113,21 +111,21 @@ def check_twice(make: Make, publish: Publish) -> None:
 
 
 def check_beginning(make: Make, publish: Publish) -> None:
-    """Without a cursor, a stream is read from its beginning; cursors of others' streams mean nothing."""
+    """Without a offset, a stream is read from its beginning; offsets of others' streams mean nothing."""
     bodies = _bodies("beginning", 3)
     publish(bodies)
     whole = _read(make, {}, None)
-    _expect({message.body for message in whole} >= set(bodies), "without a cursor, all is read")
+    _expect({message.body for message in whole} >= set(bodies), "without a offset, all is read")
     again = _read(make, {"elsewhere:x": 10**9}, len(whole))
-    _expect(_by_stream(again) == _by_stream(whole), "cursors of streams that are not its own change nothing")
+    _expect(_by_stream(again) == _by_stream(whole), "offsets of streams that are not its own change nothing")
 
 
 def check_timeout(make: Make, publish: Publish) -> None:
     """A read with nothing to read ends in time; one with something does not wait."""
-    cursors = _end(make)
+    offsets = _end(make)
     source = make()
     try:
-        source.open(cursors)
+        source.open(offsets)
         for timeout in (0.0, 0.4):
             begun = time.monotonic()
             found = source.read(10, timeout)
@@ -152,13 +150,13 @@ def check_timeout(make: Make, publish: Publish) -> None:
 
 def check_limit(make: Make, publish: Publish) -> None:
     """No read returns more than its limit, and a small limit loses no message."""
-    cursors = _end(make)
+    offsets = _end(make)
     bodies = _bodies("limit", 40)
     publish(bodies)
     source = make()
     found: list[Message] = []
     try:
-        source.open(cursors)
+        source.open(offsets)
         until = time.monotonic() + PATIENCE
         for limit in [7, 1, 3, 2, 1, 5, 1000] * len(bodies):
             part = source.read(limit, QUIET)
@@ -175,7 +173,7 @@ def check_limit(make: Make, publish: Publish) -> None:
 
 def check_closing(make: Make, publish: Publish) -> None:
     """It may be closed at any time, and opened again; closed, it cannot be read."""
-    cursors = _end(make)
+    offsets = _end(make)
     bodies = _bodies("closing", 2)
     publish(bodies)
     source = make()
@@ -188,7 +186,7 @@ def check_closing(make: Make, publish: Publish) -> None:
             pass
         else:
             raise AssertionError("a source that is not open cannot be read: SourceError")
-        source.open(cursors)
+        source.open(offsets)
         _expect(len(_take(source, 2)) == 2, "a source that was closed can be opened again")
         source.close()
         source.close()
@@ -196,7 +194,7 @@ def check_closing(make: Make, publish: Publish) -> None:
 
 def check_bodies(make: Make, publish: Publish) -> None:
     """Bodies come as they were sent, odd ones and large ones."""
-    cursors = _end(make)
+    offsets = _end(make)
     bodies = [
         json.dumps({"src": text, "dst": "b"}, ensure_ascii=escaped).encode()
         for text in ODD
@@ -206,12 +204,12 @@ def check_bodies(make: Make, publish: Publish) -> None:
         json.dumps({"src": "a", "dst": "b", "note": "x" * size}).encode() for size in (LARGE, 1, LARGE)
     ]
     publish(bodies)
-    _expect_same(_read(make, cursors, len(bodies)), bodies)
+    _expect_same(_read(make, offsets, len(bodies)), bodies)
 
 
 def check_while_published(make: Make, publish: Publish) -> None:
     """Messages that are published during reads come, too, in order and once."""
-    cursors = _end(make)
+    offsets = _end(make)
     bodies = _bodies("while", 400)
     parts = [bodies[at : at + 10] for at in range(0, len(bodies), 10)]
 
@@ -223,7 +221,7 @@ def check_while_published(make: Make, publish: Publish) -> None:
     sender = threading.Thread(target=send)
     source = make()
     try:
-        source.open(cursors)
+        source.open(offsets)
         sender.start()
         found = _take(source, len(bodies))
     finally:
@@ -236,25 +234,25 @@ def check_while_published(make: Make, publish: Publish) -> None:
 
 def check_names(make: Make, publish: Publish) -> None:
     """The names of source and streams are the same every time."""
-    cursors = _end(make)
+    offsets = _end(make)
     bodies = _bodies("names", 20)
     publish(bodies)
     _expect(bool(make().name), "a source has a name")
     _expect(make().name == make().name, "the name of a source is the same every time")
-    streams = {message.stream for message in _read(make, cursors, len(bodies))}
+    streams = {message.stream for message in _read(make, offsets, len(bodies))}
     _expect(all(":" in stream for stream in streams), "a stream's name begins with its kind and a colon")
-    again = {message.stream for message in _read(make, cursors, len(bodies))}
+    again = {message.stream for message in _read(make, offsets, len(bodies))}
     _expect(streams == again, "the names of streams are the same every time")
 
 
 def check_lag(make: Make, publish: Publish) -> None:
     """Where it is known how much waits, it is nothing once all was read; any thread may ask."""
-    cursors = _end(make)
+    offsets = _end(make)
     publish(_bodies("lag", 50))
     source = make()
     answers: list[int | None] = []
     try:
-        source.open(cursors)
+        source.open(offsets)
         source.read(1, PATIENCE)
         asker = threading.Thread(target=lambda: answers.append(source.lag()))
         asker.start()
@@ -292,15 +290,15 @@ def _bodies(what: str, count: int) -> list[bytes]:
     return [json.dumps({"src": mark, "dst": str(number)}).encode() for number in range(count)]
 
 
-def _end(make: Make) -> Cursors:
-    """Read all there is and return the cursors reached."""
+def _end(make: Make) -> Offsets:
+    """Read all there is and return the offsets reached."""
     return _advanced({}, _read(make, {}, None))
 
 
-def _read(make: Make, cursors: Mapping[str, int], count: int | None) -> list[Message]:
+def _read(make: Make, offsets: Mapping[str, int], count: int | None) -> list[Message]:
     source = make()
     try:
-        source.open(cursors)
+        source.open(offsets)
         return _take(source, count)
     finally:
         source.close()
@@ -319,14 +317,14 @@ def _take(source: Source, count: int | None) -> list[Message]:
     return found
 
 
-def _advanced(cursors: Mapping[str, int], found: Iterable[Message]) -> Cursors:
-    return {**cursors, **{message.stream: message.position for message in found}}
+def _advanced(offsets: Mapping[str, int], found: Iterable[Message]) -> Offsets:
+    return {**offsets, **{message.stream: message.offset for message in found}}
 
 
 def _by_stream(found: Iterable[Message]) -> dict[str, list[tuple[int, bytes, str]]]:
     streams = defaultdict(list)
     for message in found:
-        streams[message.stream].append((message.position, message.body, message.form))
+        streams[message.stream].append((message.offset, message.body, message.form))
     return dict(streams)
 
 

@@ -12,7 +12,7 @@ from dygcn.engine.filter import filter, layout, loops
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.trial import Trial
-from dygcn.testing.dense_filter import dense_sums
+from dygcn.testing.dense import dense_sums
 
 WIDTH = 5
 USERS, ITEMS = [f"user:{n}" for n in range(7)], [f"item:{n}" for n in range(6)]

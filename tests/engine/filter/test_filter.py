@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.engine.filter import layout, loops
-from dygcn.testing.dense_filter import weight
+from dygcn.testing.dense import weight
 from tests.engine.filter import histories
 from tests.seeded import assert_noticed
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dygcn.engine.training import walks
 from dygcn.engine.training.walks import walk_base
 from dygcn.errors import OptionError
-from dygcn.testing.dense_walks import dense_base, dense_log_walks
+from tests.engine.training.dense_walks import dense_base, dense_log_walks
 from tests.seeded import assert_noticed
 
 

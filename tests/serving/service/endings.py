@@ -8,8 +8,8 @@ from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.drain import Drain
 from dygcn.serving.service.node_map import NodeMap
 from dygcn.serving.service.service import Service
-from dygcn.serving.sinks.parquet import ParquetSink
-from dygcn.serving.sources.files import FileSource
+from dygcn.serving.sinks import StoreSink
+from dygcn.serving.sources import ReaderSource
 
 LONG = 600.0  # seconds: longer than any test waits
 
@@ -26,11 +26,11 @@ def index_is_built():
 
 
 def sink_hangs():
-    ParquetSink.write = hang
+    StoreSink.write = hang
 
 
 def source_hangs():
-    FileSource.read = hang
+    ReaderSource.read = hang
 
 
 def request_hangs():

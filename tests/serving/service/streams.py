@@ -30,7 +30,7 @@ class Listed:
 
     @staticmethod
     def _is_done(message, after):
-        return message.position <= after.get(message.stream, -1)
+        return message.offset <= after.get(message.stream, -1)
 
     def read(self, limit, timeout):
         if self.errors:

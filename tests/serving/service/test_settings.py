@@ -14,6 +14,7 @@ from dygcn.serving.service.settings import (
     Limits,
     ServiceSettings,
     Token,
+    by_kind,
     check_settings,
     is_loopback,
     parse_settings,
@@ -168,7 +169,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 def test_settings_survive_a_round_trip():
     settings = parse_settings(WHOLE)
-    assert msgspec.convert(msgspec.to_builtins(settings), ServiceSettings) == settings
+    assert msgspec.convert(msgspec.to_builtins(settings), ServiceSettings, dec_hook=by_kind) == settings
 
 
 _WORDS = st.sampled_from(

@@ -17,19 +17,19 @@ from psycopg import sql
 
 from dygcn.engine.records import History
 from dygcn.serving.sinks import (
-    KafkaSettings,
+    KafkaSinkSettings,
     LanceSettings,
     MilvusSettings,
-    NatsSettings,
+    NatsSinkSettings,
     ParquetSettings,
     PostgresSettings,
     QdrantSettings,
-    RedisSettings,
+    RedisSinkSettings,
     make_sink,
     read_rows,
 )
 from dygcn.serving.sinks.histories import FIELDS, from_fields
-from dygcn.testing.sink_checks import SinkTarget
+from dygcn.testing import SinkTarget
 from dygcn.testing.sink_model import made_up_history, make_rows, named, replayed
 
 _numbers = itertools.count()
@@ -77,7 +77,7 @@ def read_table(url, table):
 
 
 def redis_place(server, **options):
-    settings = RedisSettings(url=server.url, prefix=fresh_name(), **options)
+    settings = RedisSinkSettings(url=server.url, prefix=fresh_name(), **options)
     return SinkTarget(lambda: make_sink(settings), lambda: read_hashes(settings), server.restart)
 
 
@@ -106,7 +106,7 @@ def read_hashes(settings):
 
 
 def nats_place(server, **options):
-    settings = NatsSettings(
+    settings = NatsSinkSettings(
         url=server.url, subject=f"rows.{fresh_name()}", create=True, timeout=20.0, **options
     )
     return SinkTarget(
@@ -143,7 +143,7 @@ def read_stream(url, subject):
 
 
 def kafka_place(cluster, **options):
-    settings = KafkaSettings(servers=cluster.servers, topic=fresh_name(), timeout=20.0, **options)
+    settings = KafkaSinkSettings(servers=cluster.servers, topic=fresh_name(), timeout=20.0, **options)
     return SinkTarget(lambda: make_sink(settings), lambda: read_held(cluster.servers, settings.topic))
 
 

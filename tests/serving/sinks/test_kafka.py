@@ -7,25 +7,23 @@ import pytest
 from confluent_kafka import Producer
 
 from dygcn.errors import OptionError, SinkError
-from dygcn.serving.sinks import KafkaSettings, KafkaSink
+from dygcn.serving.sinks import KafkaSinkSettings, make_sink
 from dygcn.serving.sinks import kafka as sink_module
 from dygcn.serving.sinks.histories import FIELDS, from_fields
 from dygcn.serving.sinks.json_rows import deleted_below_message
-from dygcn.serving.sinks.kafka import DELETED_BELOW_KEY
-from dygcn.testing.history_checks import (
-    check_equal_generation,
-    check_refit,
-    check_restored_copy,
-    check_rows_say_their_history,
-    check_stale_writer,
-)
+from dygcn.serving.sinks.kafka import DELETED_BELOW_KEY, KafkaStore
 from dygcn.testing.sink_checks import (
     ODD_IDS,
     SINK_CHECKS,
     check_below,
+    check_equal_generation,
     check_left,
     check_random_sequences,
+    check_refit,
     check_repeats,
+    check_restored_copy,
+    check_rows_say_their_history,
+    check_stale_writer,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from dygcn_lab.testbed.servers import kafka_mock
@@ -41,8 +39,8 @@ def cluster():
 
 
 def make(cluster, **options):
-    return KafkaSink(
-        KafkaSettings(servers=cluster.servers, **{"topic": fresh_name(), "timeout": 20.0, **options})
+    return make_sink(
+        KafkaSinkSettings(servers=cluster.servers, **{"topic": fresh_name(), "timeout": 20.0, **options})
     )
 
 
@@ -55,7 +53,7 @@ def sink(cluster):
 
 
 def records(sink):
-    return read_topic(sink._settings.servers, sink._settings.topic)
+    return read_topic(sink.store.settings.servers, sink.store.settings.topic)
 
 
 @pytest.mark.parametrize("check", SINK_CHECKS)
@@ -98,10 +96,8 @@ def test_every_partition_is_told_what_was_settled(sink):
 
 def test_what_others_wrote_is_read_once(cluster, monkeypatch):
     reads = []
-    read = KafkaSink._read
-    monkeypatch.setattr(
-        KafkaSink, "_read", lambda self, record, shape: (reads.append(record), read(self, record, shape))
-    )
+    read = KafkaStore._read
+    monkeypatch.setattr(KafkaStore, "_read", lambda self, record: (reads.append(record), read(self, record)))
     topic = fresh_name()
     mine, other = make(cluster, topic=topic), make(cluster, topic=topic)
     for sink in (mine, other):
@@ -189,7 +185,7 @@ def test_more_records_than_the_queue_holds(cluster):
     sink = make(cluster, options={"queue.buffering.max.messages": "100"})
     sink.open("int64", DIM)
     sink.write(make_rows(dict.fromkeys(range(3000), 1), dim=DIM))
-    assert len(read_held(cluster.servers, sink._settings.topic)) == 3000
+    assert len(read_held(cluster.servers, sink.store.settings.topic)) == 3000
     sink.close()
 
 
@@ -198,7 +194,7 @@ def write_to_a_dead_cluster():
         sink = make(cluster, timeout=5.0)
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1}, dim=DIM))
-        sink._look = lambda shape: None  # the cluster dies between the look and the records
+        sink.store._look = lambda: None  # the cluster dies between the look and the records
         cluster.kill()
         with pytest.raises(SinkError, match="_MSG_TIMED_OUT"):
             sink.write(make_rows({1: 2}, dim=DIM))
@@ -238,7 +234,7 @@ def test_a_write_that_does_not_wait_for_delivery_would_be_noticed(monkeypatch):
 
 
 def test_errors_of_delivery_that_nobody_reads_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(KafkaSink, "_note", lambda self, error, record: None)
+    monkeypatch.setattr(KafkaStore, "_note", lambda self, error, record: None)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         write_to_a_dead_cluster()
 
@@ -246,15 +242,17 @@ def test_errors_of_delivery_that_nobody_reads_would_be_noticed(monkeypatch):
 def test_nobody_there_and_no_secret_shown():
     options = {"sasl.username": "me", "sasl.password": "s3cret", "security.protocol": "SASL_PLAINTEXT"}
     options["sasl.mechanism"] = "PLAIN"
-    sink = KafkaSink(KafkaSettings(servers="127.0.0.1:1", topic="rows", timeout=0.5, options=options))
+    sink = make_sink(KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", timeout=0.5, options=options))
     with pytest.raises(SinkError, match=r"kafka://127.0.0.1:1/rows: ") as error:
         sink.open("int64", DIM)
-    assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink._settings}"
+    assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink.store.settings}"
     sink.close()
 
 
 def test_options_that_librdkafka_does_not_know_are_an_error():
-    sink = KafkaSink(KafkaSettings(servers="127.0.0.1:1", topic="rows", options={"sasl.passwort": "s3cret"}))
+    sink = make_sink(
+        KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", options={"sasl.passwort": "s3cret"})
+    )
     with pytest.raises(SinkError, match=r"sasl\.passwort") as error:
         sink.open("int64", DIM)
     assert "s3cret" not in str(error.value)
@@ -263,23 +261,23 @@ def test_options_that_librdkafka_does_not_know_are_an_error():
 @pytest.mark.parametrize("topic", ["", "a b", "a/b", "x" * 250, "é"])
 def test_names_of_topics(topic):
     with pytest.raises(OptionError, match="topic is"):
-        KafkaSettings(servers="here:9092", topic=topic)
+        KafkaSinkSettings(servers="here:9092", topic=topic)
 
 
 @pytest.mark.parametrize("option", ["acks", "enable.idempotence", "bootstrap.servers", "partitioner"])
 def test_options_that_are_ours(option):
     with pytest.raises(OptionError, match="writes could be lost or doubled"):
-        KafkaSettings(servers="here:9092", topic="rows", options={option: "0"})
+        KafkaSinkSettings(servers="here:9092", topic="rows", options={option: "0"})
 
 
 def leaving_is_not_said(monkeypatch):
-    whole = KafkaSink._produce
+    whole = KafkaStore._produce
 
     def produce(self, headers, key, value, partition):
         if value is not None:
             whole(self, headers, key, value, partition)
 
-    monkeypatch.setattr(KafkaSink, "_produce", produce)
+    monkeypatch.setattr(KafkaStore, "_produce", produce)
 
 
 def settling_is_not_said(monkeypatch):
@@ -291,21 +289,21 @@ def settling_is_not_said(monkeypatch):
 
 
 def every_version_is_the_first(monkeypatch):
-    whole = KafkaSink._produce
+    whole = KafkaStore._produce
 
     def produce(self, headers, key, value, partition):
         whole(self, [*headers, ("version", b"1")], key, value, partition)
 
-    monkeypatch.setattr(KafkaSink, "_produce", produce)
+    monkeypatch.setattr(KafkaStore, "_produce", produce)
 
 
 def a_leaving_says_no_generation(monkeypatch):
-    whole = KafkaSink._produce
+    whole = KafkaStore._produce
 
     def produce(self, headers, key, value, partition):
         whole(self, [*headers, ("generation", b"1")] if value is None else headers, key, value, partition)
 
-    monkeypatch.setattr(KafkaSink, "_produce", produce)
+    monkeypatch.setattr(KafkaStore, "_produce", produce)
 
 
 def nobody_is_refused(monkeypatch):
@@ -314,23 +312,23 @@ def nobody_is_refused(monkeypatch):
 
 def nobody_looks_again(monkeypatch):
     """Look at the last records when a connection is made, and never again."""
-    look = KafkaSink._look
+    look = KafkaStore._look
 
-    def look_once(self, shape):
-        if not any(self._ends.values()) and self._held is None:
-            look(self, shape)
+    def look_once(self):
+        if not any(self._ends.values()) and self._newest is None:
+            look(self)
 
-    monkeypatch.setattr(KafkaSink, "_look", look_once)
+    monkeypatch.setattr(KafkaStore, "_look", look_once)
 
 
 def the_first_partition_is_enough(monkeypatch):
-    read = KafkaSink._read
+    read = KafkaStore._read
 
-    def read_first(self, record, shape):
+    def read_first(self, record):
         if record.partition() == 0:
-            read(self, record, shape)
+            read(self, record)
 
-    monkeypatch.setattr(KafkaSink, "_read", read_first)
+    monkeypatch.setattr(KafkaStore, "_read", read_first)
 
 
 @pytest.mark.parametrize(

@@ -14,22 +14,21 @@ from nats.js.client import JetStreamContext
 
 from dygcn.engine.records import Rows
 from dygcn.errors import MissingExtra, OptionError, SinkError
-from dygcn.serving.sinks import NatsSettings, NatsSink
+from dygcn.serving.sinks import NatsSinkSettings, StoreSink, make_sink
 from dygcn.serving.sinks import nats as sink_module
 from dygcn.serving.sinks.json_rows import deleted_below_message
-from dygcn.testing.history_checks import (
-    check_equal_generation,
-    check_refit,
-    check_restored_copy,
-    check_stale_writer,
-)
+from dygcn.serving.sinks.nats import NatsStore
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
+    check_equal_generation,
     check_interrupted,
     check_left,
     check_random_sequences,
+    check_refit,
     check_repeats,
+    check_restored_copy,
+    check_stale_writer,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from dygcn_lab.testbed.servers import nats_server
@@ -45,7 +44,7 @@ def server():
 
 
 def make(server, **options):
-    return NatsSink(NatsSettings(url=server.url, **{"create": True, "timeout": 20.0, **options}))
+    return make_sink(NatsSinkSettings(url=server.url, **{"create": True, "timeout": 20.0, **options}))
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def at_server(server, what):
 
 
 def messages(sink):
-    return read_stream(sink._settings.url, sink._settings.subject)
+    return read_stream(sink.store.settings.url, sink.store.settings.subject)
 
 
 @pytest.mark.parametrize("check", SINK_CHECKS)
@@ -94,7 +93,7 @@ def test_what_lies_there(sink):
         f'{{"id":8,{of},"left":true}}',
         f'{{"deleted_below":2,{of}}}',
     ]
-    head = f"{sink._settings.subject}:{at.epoch}"
+    head = f"{sink.store.settings.subject}:{at.epoch}"
     ids = [headers.pop("Nats-Msg-Id") for _, headers in found]
     assert ids == [f"{head}:7:3", f"{head}:8:3", f"{head}:deleted_below:2:3"]
     for _, headers in found:
@@ -158,12 +157,12 @@ def messages_of_both(server, name):
 
 
 def test_a_message_id_without_its_subject_would_be_noticed(server, monkeypatch):
-    whole = NatsSink._message_ids
+    whole = NatsStore._message_ids
 
     def short(self, ids, history):
-        return (text.removeprefix(self._settings.subject) for text in whole(self, ids, history))
+        return (text.removeprefix(self.settings.subject) for text in whole(self, ids, history))
 
-    monkeypatch.setattr(NatsSink, "_message_ids", short)
+    monkeypatch.setattr(NatsStore, "_message_ids", short)
     with pytest.raises(AssertionError):
         test_two_subjects_of_one_stream_do_not_take_each_other_for_repeats(server)
 
@@ -210,7 +209,7 @@ def test_a_stream_that_refuses_is_an_error(server):
     sink = full_stream(server)
     with pytest.raises(SinkError, match="maximum messages exceeded"):
         sink.write(make_rows({3: 1, 4: 1}, dim=DIM))
-    name = sink._settings.subject
+    name = sink.store.settings.subject
     at_server(
         server, lambda stream: stream.update_stream(name=name, subjects=[name], max_msgs=9, discard="new")
     )
@@ -271,15 +270,15 @@ def write_on(sink, rows):
 
 def test_the_first_address_that_answers_is_taken(server):
     urls = f"nats://127.0.0.1:1 nats://127.0.0.1:2 {server.url}"
-    sink = NatsSink(NatsSettings(url=urls, subject=fresh_name(), create=True))
+    sink = make_sink(NatsSinkSettings(url=urls, subject=fresh_name(), create=True))
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1}, dim=DIM))
-    assert sink.name == f"{urls} {sink._settings.subject}"
+    assert sink.name == f"{urls} {sink.store.settings.subject}"
     sink.close()
 
 
 def test_nobody_there():
-    sink = NatsSink(NatsSettings(url="nats://127.0.0.1:1", subject="rows", timeout=2))
+    sink = make_sink(NatsSinkSettings(url="nats://127.0.0.1:1", subject="rows", timeout=2))
     with pytest.raises(SinkError, match=r"nats://127.0.0.1:1 rows: "):
         sink.open("int64", DIM)
     with pytest.raises(SinkError, match="not open"):
@@ -290,11 +289,15 @@ def test_nobody_there():
 def test_passwords_are_not_shown():
     with nats_server("--user", "me", "--pass", "right-s3cret") as server:
         place = server.url.removeprefix("nats://")
-        wrong = NatsSink(NatsSettings(url=f"nats://me:wrong-s3cret@{place}", subject="rows", create=True))
+        wrong = make_sink(
+            NatsSinkSettings(url=f"nats://me:wrong-s3cret@{place}", subject="rows", create=True)
+        )
         with pytest.raises(SinkError, match=r"(?i)authorization") as error:
             wrong.open("int64", DIM)
-        assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong._settings}"
-        right = NatsSink(NatsSettings(url=f"nats://me:right-s3cret@{place}", subject="rows", create=True))
+        assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong.store.settings}"
+        right = make_sink(
+            NatsSinkSettings(url=f"nats://me:right-s3cret@{place}", subject="rows", create=True)
+        )
         right.open("int64", DIM)
         right.write(make_rows({1: 1}, dim=DIM))
         assert right.name == f"nats://{place} rows"
@@ -334,7 +337,7 @@ def test_no_thread_stays_behind(server):
 )
 def test_settings(wrong):
     with pytest.raises(OptionError, match=f"{next(iter(wrong))} is"):
-        NatsSettings(**{"url": "nats://here", "subject": "rows", **wrong})
+        NatsSinkSettings(**{"url": "nats://here", "subject": "rows", **wrong})
 
 
 def check_same_versions(fresh):
@@ -369,9 +372,9 @@ def settling_is_not_said(monkeypatch):
 
 
 def the_epoch_is_not_in_the_message_id(monkeypatch):
-    whole = NatsSink._message_ids
+    whole = NatsStore._message_ids
     monkeypatch.setattr(
-        NatsSink,
+        NatsStore,
         "_message_ids",
         lambda self, ids, history: whole(self, ids, replace(history, epoch="0" * 16)),
     )
@@ -399,32 +402,32 @@ def nobody_is_refused(monkeypatch):
 
 def nobody_looks_again(monkeypatch):
     """Look at the last message when a connection is made, and never again."""
-    look = NatsSink._look
+    look = NatsStore._look
 
-    async def look_once(self, shape):
-        if self._client is None:
-            self.seen = await look(self, shape)
+    async def look_once(self):
+        if not hasattr(self, "seen"):
+            self.seen = await look(self)
         return self.seen
 
-    monkeypatch.setattr(NatsSink, "_look", look_once)
+    monkeypatch.setattr(NatsStore, "_look", look_once)
 
 
 def the_version_is_not_in_the_message_id(monkeypatch):
-    whole = NatsSink._message_ids
+    whole = NatsStore._message_ids
 
     def short(self, ids, history):
         return (text.rpartition(":")[0] for text in whole(self, ids, history))
 
-    monkeypatch.setattr(NatsSink, "_message_ids", short)
+    monkeypatch.setattr(NatsStore, "_message_ids", short)
 
 
 def the_first_window_is_enough(monkeypatch):
-    whole = NatsSink._publish
+    whole = NatsStore._publish
 
-    async def publish(self, shape, history, messages):
-        await whole(self, shape, history, list(messages)[:1000])
+    def publish(self, history, messages):
+        whole(self, history, list(messages)[:1000])
 
-    monkeypatch.setattr(NatsSink, "_publish", publish)
+    monkeypatch.setattr(NatsStore, "_publish", publish)
 
 
 @pytest.mark.parametrize(
@@ -451,10 +454,7 @@ def test_mutant_would_be_noticed(server, monkeypatch, mutant, check):
 def test_a_connection_that_is_not_made_again_would_be_noticed(server, monkeypatch):
     monkeypatch.setattr("dygcn.testing.sink_checks.PATIENCE", 1.0)
 
-    async def keep(self):
-        """Keep the dead connection."""
-
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(NatsSink, "_disconnect", keep)
+        meanwhile.setattr(StoreSink, "_disconnect", lambda self: None)  # keep the dead connection
         with pytest.raises(SinkError):
             check_interrupted(lambda: nats_place(server))

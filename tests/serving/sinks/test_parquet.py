@@ -15,20 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.errors import SinkError
-from dygcn.serving.sinks import ParquetSettings, ParquetSink, parquet, parquet_files, read_rows
-from dygcn.testing.history_checks import (
-    check_equal_generation,
-    check_refit,
-    check_restored_copy,
-    check_rows_say_their_history,
-    check_stale_writer,
-)
+from dygcn.serving.sinks import ParquetSettings, make_sink, parquet, read_rows
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
+    check_equal_generation,
     check_left,
     check_random_sequences,
+    check_refit,
     check_repeats,
+    check_restored_copy,
+    check_rows_say_their_history,
+    check_stale_writer,
     check_two_writers,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
@@ -39,7 +37,7 @@ DIM = 4
 
 @pytest.fixture
 def sink(tmp_path):
-    opened = ParquetSink(ParquetSettings(folder=str(tmp_path / "rows")))
+    opened = make_sink(ParquetSettings(folder=str(tmp_path / "rows")))
     opened.open("int64", DIM)
     yield opened
     opened.close()
@@ -134,7 +132,7 @@ def test_folders_that_are_not_ours(tmp_path, sink):
         read_rows(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(SinkError):
-        ParquetSink(ParquetSettings(folder=str(tmp_path / "file"))).open("int64", DIM)
+        make_sink(ParquetSettings(folder=str(tmp_path / "file"))).open("int64", DIM)
     assert read_rows(folder(sink)).num_rows == 0
     for text in ("", "{}", '"int64"', '"int64:x"', '"int64:0"', '"float:4"', "\xff"):
         (folder(sink) / "about.json").write_bytes(text.encode("latin1"))
@@ -158,7 +156,7 @@ def test_files_with_other_names_are_not_ours(sink):
 
 
 def test_folders_called_like_a_partition_add_no_column(tmp_path):
-    odd = ParquetSink(ParquetSettings(folder=str(tmp_path / "id=7" / "left=1")))
+    odd = make_sink(ParquetSettings(folder=str(tmp_path / "id=7" / "left=1")))
     odd.open("int64", DIM)
     odd.write(make_rows({1: 1}, dim=DIM))
     assert held(odd) == {1: 1}
@@ -234,12 +232,12 @@ def steps_of_a_write(sink, monkeypatch):
 
 
 def test_a_write_that_is_not_on_disk_would_be_noticed(sink, monkeypatch):
-    monkeypatch.setattr(parquet_files, "write_whole", lambda path, write: write(path))
+    monkeypatch.setattr(parquet, "write_synced", lambda path, write: write(path))
     assert steps_of_a_write(sink, monkeypatch) != ["sync file", "name", "sync folder"]
 
 
 def test_a_name_that_is_not_on_disk_would_be_noticed(sink, monkeypatch):
-    monkeypatch.setattr(parquet_files, "sync_names", lambda folder: None)
+    monkeypatch.setattr(parquet, "sync_names", lambda folder: None)
     assert steps_of_a_write(sink, monkeypatch) != ["sync file", "name", "sync folder"]
 
 
@@ -303,9 +301,9 @@ def fail_while_settling(sink, monkeypatch, at):
 WRITER = """
 import sys
 import numpy as np
-from dygcn.serving.sinks import ParquetSettings, ParquetSink
+from dygcn.serving.sinks import ParquetSettings, make_sink
 from dygcn.testing.sink_model import made_up_history, make_rows
-sink = ParquetSink(ParquetSettings(folder=sys.argv[1]))
+sink = make_sink(ParquetSettings(folder=sys.argv[1]))
 sink.open("int64", 4)
 for version in range(int(sys.argv[2]), 10**6):
     sink.write(make_rows({version: version, 0: version}, left={version - 1: version}, dim=4))
@@ -373,7 +371,7 @@ def generations_are_not_compared(monkeypatch):
 
 
 def settled_version_is_not_kept(monkeypatch):
-    put = parquet_files.put
+    put = parquet.put
 
     def put_zero(folder, table, about):
         return put(folder, table, dataclasses.replace(about, floor=None if about.floor is None else 0))
@@ -382,18 +380,18 @@ def settled_version_is_not_kept(monkeypatch):
 
 
 def settling_drops_nothing(monkeypatch):
-    newest = parquet_files.newest_rows
+    newest = parquet.newest_rows
     monkeypatch.setattr(parquet, "newest_rows", lambda table, deleted_below: newest(table, None))
 
 
 def settling_looks_at_versions_alone(monkeypatch):
     monkeypatch.setattr(
-        parquet_files, "_gone", lambda table, deleted_below: table["version"].to_numpy() < deleted_below.floor
+        parquet, "_gone", lambda table, deleted_below: table["version"].to_numpy() < deleted_below.floor
     )
 
 
 def settling_forgets_who_left(monkeypatch):
-    put = parquet_files.put
+    put = parquet.put
 
     def without_left(folder, table, about):
         if about.floor is not None:
@@ -404,7 +402,7 @@ def settling_forgets_who_left(monkeypatch):
 
 
 def one_name_for_all(monkeypatch):
-    monkeypatch.setattr(parquet_files, "checksum", lambda table, about: "0" * 32)
+    monkeypatch.setattr(parquet, "checksum", lambda table, about: "0" * 32)
 
 
 def nobody_is_refused(monkeypatch):
@@ -412,14 +410,14 @@ def nobody_is_refused(monkeypatch):
 
 
 def merged_files_say_the_position_of_the_settling(monkeypatch):
-    monkeypatch.setattr(parquet, "newest", lambda positions: list(positions)[-1])
+    monkeypatch.setattr(parquet, "newest", lambda positions: [None, *positions][-1])
 
 
 def rows_files_alone_say_a_position(monkeypatch):
-    files = parquet_files.files_of
+    files = parquet.files_of
     monkeypatch.setattr(
-        parquet, "held", lambda folder: parquet_files.newest(
-            parquet_files.read_name(file).history for file in files(folder) if file.name.startswith("rows")
+        parquet, "held", lambda folder: parquet.newest(
+            parquet.read_name(file).history for file in files(folder) if file.name.startswith("rows")
         )
     )  # fmt: skip
 
@@ -504,7 +502,7 @@ def test_mutant_would_be_noticed(tmp_path, monkeypatch, mutant, check):
 
 
 def test_merging_before_the_new_file_is_there_would_be_noticed(sink, monkeypatch):
-    put = parquet_files.put
+    put = parquet.put
 
     def late(folder, table, about):
         if about.floor is not None:

@@ -9,23 +9,22 @@ import psycopg
 import pytest
 
 from dygcn.errors import OptionError, OtherHistory, SinkError
-from dygcn.serving.sinks import PostgresSettings, PostgresSink, postgres_table
-from dygcn.serving.sinks.postgres_table import Table, copy_blocks
-from dygcn.testing.history_checks import (
-    check_equal_generation,
-    check_refit,
-    check_restored_copy,
-    check_stale_writer,
-)
+from dygcn.serving.sinks import PostgresSettings, make_sink
+from dygcn.serving.sinks import postgres as sink_module
+from dygcn.serving.sinks.postgres import PostgresStore, copy_blocks
 from dygcn.testing.sink_checks import (
     KINDS,
     SINK_CHECKS,
     check_below,
+    check_equal_generation,
     check_interrupted,
     check_left,
     check_random_sequences,
+    check_refit,
     check_repeats,
+    check_restored_copy,
     check_rows_arrive,
+    check_stale_writer,
 )
 from dygcn.testing.sink_model import SinkModel, made_up_history, make_rows
 from dygcn_lab.testbed.postgres import postgres_server
@@ -43,7 +42,7 @@ def server():
 
 @pytest.fixture
 def sink(server):
-    opened = PostgresSink(PostgresSettings(url=server.url, table=fresh_name(), timeout=20))
+    opened = make_sink(PostgresSettings(url=server.url, table=fresh_name(), timeout=20))
     opened.open("int64", DIM)
     yield opened
     opened.close()
@@ -67,18 +66,18 @@ def database(server):
 
 
 def held(sink):
-    return versions(read_table(sink._settings.url, sink._settings.table))
+    return versions(read_table(sink.store.settings.url, sink.store.settings.table))
 
 
 def ask(sink, query):
-    with psycopg.connect(sink._settings.url, autocommit=True) as connection:
-        return connection.execute(query.format(table=sink._settings.table)).fetchall()
+    with psycopg.connect(sink.store.settings.url, autocommit=True) as connection:
+        return connection.execute(query.format(table=sink.store.settings.table)).fetchall()
 
 
 def do(sink, *statements):
-    with psycopg.connect(sink._settings.url, autocommit=True) as connection:
+    with psycopg.connect(sink.store.settings.url, autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement.format(table=sink._settings.table))
+            connection.execute(statement.format(table=sink.store.settings.table))
 
 
 def hash_of(node):
@@ -115,7 +114,7 @@ def test_a_column_kind_that_you_write_yourself_is_not_ours(server):
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, kind text, vector vector(4), {OURS})")
-    sink = PostgresSink(PostgresSettings(url=server.url, table=table))
+    sink = make_sink(PostgresSettings(url=server.url, table=table))
     with pytest.raises(
         SinkError, match=r"kind text, .* ours are id text PRIMARY KEY, kind text NOT NULL GEN"
     ):
@@ -127,7 +126,7 @@ def test_a_column_kind_that_you_write_yourself_is_not_ours(server):
 
 
 def test_nearest_neighbours_by_index(sink, server):
-    indexed = PostgresSink(PostgresSettings(url=server.url, table=sink._settings.table, index="hnsw"))
+    indexed = make_sink(PostgresSettings(url=server.url, table=sink.store.settings.table, index="hnsw"))
     rows = make_rows(dict.fromkeys(range(100), 1), dim=DIM)
     rows.vectors[:] = np.random.default_rng(0).standard_normal(rows.vectors.shape)
     sink.write(rows)
@@ -159,12 +158,12 @@ def test_copied_blocks_are_what_the_manual_says():
 
 
 def test_more_rows_than_one_block(sink, monkeypatch):
-    monkeypatch.setattr(postgres_table, "_AT_ONCE", 7)
+    monkeypatch.setattr(sink_module, "_AT_ONCE", 7)
     model = SinkModel()
     rows = make_rows(dict.fromkeys(range(50), 1), dim=DIM)
     sink.write(rows)
     model.write(rows)
-    found = read_table(sink._settings.url, sink._settings.table)
+    found = read_table(sink.store.settings.url, sink.store.settings.table)
     assert {id_: vector.tobytes() for id_, (_, vector) in found.items()} == {
         id_: vector.tobytes() for id_, (_, vector) in model.held().items()
     }
@@ -240,7 +239,7 @@ def test_a_table_of_another_shape_is_refused(server, columns, said):
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"CREATE TABLE {table} ({columns})")
-    sink = PostgresSink(PostgresSettings(url=server.url, table=table))
+    sink = make_sink(PostgresSettings(url=server.url, table=table))
     with pytest.raises(SinkError, match=said) as error:
         sink.open("int64", DIM)
     assert f"id bigint PRIMARY KEY, vector vector(4), {OURS}" in str(error.value)
@@ -253,7 +252,7 @@ def test_a_table_that_you_made_may_have_more_columns(server):
         connection.execute(
             f'CREATE TABLE {table} (note text, {OURS}, id text COLLATE "C" UNIQUE, vector vector(4))'
         )
-    sink = PostgresSink(PostgresSettings(url=server.url, table=table))
+    sink = make_sink(PostgresSettings(url=server.url, table=table))
     sink.open("string", DIM)
     sink.write(make_rows({"a": 1, "b": 1}, dim=DIM))
     sink.write(make_rows({"b": 2}, left={"a": 2}, dim=DIM))
@@ -265,7 +264,7 @@ def test_a_table_that_you_made_may_have_more_columns(server):
 def test_pgvector_may_live_in_any_schema(database):
     url, say = database
     say('CREATE SCHEMA "Odd schema"', 'CREATE EXTENSION vector SCHEMA "Odd schema"', "CREATE SCHEMA live")
-    sink = PostgresSink(PostgresSettings(url=url, table="live.nodes", index="hnsw"))
+    sink = make_sink(PostgresSettings(url=url, table="live.nodes", index="hnsw"))
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
     sink.write(make_rows({}, left={2: 2}, dim=DIM))
@@ -278,7 +277,7 @@ def test_a_user_who_may_not_switch_pgvector_on_is_told_who_may(database):
     url, say = database
     role = fresh_name()
     say(f"CREATE ROLE {role} LOGIN", f"GRANT CREATE ON SCHEMA public TO {role}")
-    sink = PostgresSink(PostgresSettings(url=url.replace("//postgres@", f"//{role}@")))
+    sink = make_sink(PostgresSettings(url=url.replace("//postgres@", f"//{role}@")))
     with pytest.raises(SinkError, match="administrator of the database run: CREATE EXTENSION vector"):
         sink.open("int64", DIM)
     say("CREATE EXTENSION vector")
@@ -288,7 +287,7 @@ def test_a_user_who_may_not_switch_pgvector_on_is_told_who_may(database):
 
 def test_a_server_without_pgvector():
     with postgres_server("-c", "extension_control_path=/nowhere") as server:
-        sink = PostgresSink(PostgresSettings(url=server.url))
+        sink = make_sink(PostgresSettings(url=server.url))
         with pytest.raises(SinkError, match="this server has no pgvector; install the extension"):
             sink.open("int64", DIM)
         sink.close()
@@ -296,10 +295,10 @@ def test_a_server_without_pgvector():
 
 def test_nobody_there(tmp_path):
     url = f"postgresql://me:s3cret@/postgres?host={tmp_path}"
-    sink = PostgresSink(PostgresSettings(url=url, timeout=2))
+    sink = make_sink(PostgresSettings(url=url, timeout=2))
     with pytest.raises(SinkError) as error:
         sink.open("int64", DIM)
-    assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink._settings}"
+    assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink.store.settings}"
     assert sink.name == f"postgres://{tmp_path}/postgres/dygcn_vectors"
     sink.close()
 
@@ -315,7 +314,7 @@ def test_nobody_there(tmp_path):
 )
 def test_an_address_that_cannot_be_read_shows_no_secret(url):
     with pytest.raises(OptionError, match="libpq can read") as error:
-        PostgresSink(PostgresSettings(url=url))
+        make_sink(PostgresSettings(url=url))
     assert "s3cret" not in f"{error.value} {error.value.__cause__}"
 
 
@@ -325,9 +324,9 @@ def test_names_show_no_secret():
         "host=db port=77 dbname=live password=s3cret",
     ):
         settings = PostgresSettings(url=url, table="a.b")
-        assert PostgresSink(settings).name == "postgres://db:77/live/a.b"
+        assert make_sink(settings).name == "postgres://db:77/live/a.b"
         assert "s3cret" not in repr(settings)
-    assert PostgresSink(PostgresSettings(url="")).name == "postgres://localhost//dygcn_vectors"
+    assert make_sink(PostgresSettings(url="")).name == "postgres://localhost//dygcn_vectors"
 
 
 @pytest.mark.parametrize("table", ["", "a b", 'a"b', "a.b.c", "1a", "x" * 56, "a;", ".a", "é"])
@@ -338,7 +337,7 @@ def test_names_of_tables(table):
 
 def test_words_that_sql_uses_are_names_like_others(server):
     for table in ("select", "Order", "x" * 55):
-        sink = PostgresSink(PostgresSettings(url=server.url, table=table))
+        sink = make_sink(PostgresSettings(url=server.url, table=table))
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
         sink.write(make_rows({}, left={2: 2}, dim=DIM))
@@ -347,10 +346,10 @@ def test_words_that_sql_uses_are_names_like_others(server):
 
 
 def test_waiting_for_another_writer_ends(server, sink):
-    hurried = PostgresSink(PostgresSettings(url=server.url, table=sink._settings.table, timeout=0.3))
+    hurried = make_sink(PostgresSettings(url=server.url, table=sink.store.settings.table, timeout=0.3))
     hurried.open("int64", DIM)
     with psycopg.connect(server.url) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [hurried._table._lock])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [hurried.store._lock])
         with pytest.raises(SinkError, match="statement timeout"):
             hurried.write(make_rows({1: 1}, dim=DIM))
     hurried.write(make_rows({1: 1}, dim=DIM))
@@ -360,7 +359,7 @@ def test_waiting_for_another_writer_ends(server, sink):
 
 def test_ids_that_left_are_forgotten_in_time(server):
     table = fresh_name()
-    sink = PostgresSink(PostgresSettings(url=server.url, table=table, keep_left=0.2))
+    sink = make_sink(PostgresSettings(url=server.url, table=table, keep_left=0.2))
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
     sink.write(make_rows({}, left={1: 2}, dim=DIM))
@@ -385,21 +384,21 @@ def test_ids_that_came_back_are_no_longer_remembered(sink):
 def leave_while_an_older_row_comes(server, monkeypatch):
     """Write version 1 of a node; before that is committed, another writer takes it out at version 2."""
     table = fresh_name()
-    slow, other = (PostgresSink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
+    slow, other = (make_sink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
     for sink in (slow, other):
         sink.open("int64", DIM)
     left = make_rows({}, left={1: 2}, dim=DIM)
     leaving = threading.Thread(target=lambda: other.write(left))
     half, done = threading.Event(), threading.Event()
-    run = Table._run
+    run = PostgresStore._run
 
     def pause(self, statement, values=None):
         run(self, statement, values)
-        if self is slow._table and statement == postgres_table._UPSERT:
+        if self is slow.store and statement == sink_module._UPSERT:
             half.set()
             done.wait(0.5)
 
-    monkeypatch.setattr(Table, "_run", pause)
+    monkeypatch.setattr(PostgresStore, "_run", pause)
     writing = threading.Thread(target=lambda: slow.write(make_rows({1: 1}, dim=DIM)))
     writing.start()
     half.wait(10)
@@ -420,15 +419,15 @@ def test_an_older_row_that_is_not_committed_yet_does_not_survive_a_leaving(serve
 
 
 def test_writers_that_do_not_wait_for_each_other_would_be_noticed(server, monkeypatch):
-    monkeypatch.setattr(postgres_table, "_LOCK", "SELECT %s")
-    monkeypatch.setattr(postgres_table, "_ADVANCE", "SELECT %(version)s")  # they would wait there, too
+    monkeypatch.setattr(sink_module, "_LOCK", "SELECT %s")
+    monkeypatch.setattr(sink_module, "_ADVANCE", "SELECT %(version)s")  # they would wait there, too
     assert leave_while_an_older_row_comes(server, monkeypatch) == {1: 1}
 
 
 def write_for_an_older_history_meanwhile(server, monkeypatch):
     """Write rows of a new epoch; before that is committed, a stale writer brings rows of the old one."""
     table = fresh_name()
-    fresh, stale = (PostgresSink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
+    fresh, stale = (make_sink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
     for sink in (fresh, stale):
         sink.open("int64", DIM)
     stale.write(make_rows({1: 1, 2: 1}, dim=DIM))
@@ -440,15 +439,15 @@ def write_for_an_older_history_meanwhile(server, monkeypatch):
         except OtherHistory as error:
             refusals.append(error)
 
-    run = Table._run
+    run = PostgresStore._run
 
     def pause(self, statement, values=None):
         run(self, statement, values)
-        if self is fresh._table and statement == postgres_table._UPSERT:
+        if self is fresh.store and statement == sink_module._UPSERT:
             half.set()
             done.wait(0.5)
 
-    monkeypatch.setattr(Table, "_run", pause)
+    monkeypatch.setattr(PostgresStore, "_run", pause)
     rows = make_rows({1: 1}, dim=DIM, generation=2)
     writing, late = threading.Thread(target=lambda: fresh.write(rows)), threading.Thread(target=write_late)
     writing.start()
@@ -470,7 +469,7 @@ def test_a_stale_writer_that_waits_for_a_newer_one_is_refused(server, monkeypatc
 
 
 def test_a_stale_writer_that_does_not_wait_would_be_noticed(server, monkeypatch):
-    monkeypatch.setattr(postgres_table, "_LOCK", "SELECT %s")
+    monkeypatch.setattr(sink_module, "_LOCK", "SELECT %s")
     refused, found = write_for_an_older_history_meanwhile(server, monkeypatch)
     assert refused == 0
     assert 3 in found
@@ -533,7 +532,7 @@ def test_a_write_survives_a_crash_of_a_server_that_is_lazy_by_default():
 
 
 def test_a_write_that_is_not_on_disk_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(postgres_table, "_BEGIN", "SELECT set_config('statement_timeout', %s, true)")
+    monkeypatch.setattr(sink_module, "_BEGIN", "SELECT set_config('statement_timeout', %s, true)")
     with postgres_server(*LAZY) as server, pytest.raises((AssertionError, psycopg.Error)):
         check_interrupted(lambda: postgres_place(server))
 
@@ -578,16 +577,16 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_would_be_noticed(server, monkeypatch, mutant):
     statement, right, wrong, check = MUTANTS[mutant]
-    text = getattr(postgres_table, statement)
+    text = getattr(sink_module, statement)
     assert right in text
-    monkeypatch.setattr(postgres_table, statement, text.replace(right, wrong))
+    monkeypatch.setattr(sink_module, statement, text.replace(right, wrong))
     with pytest.raises(AssertionError):
         check(lambda: postgres_place(server))
 
 
 @pytest.mark.parametrize("check", [check_stale_writer, check_equal_generation, check_restored_copy])
 def test_a_table_without_a_fence_would_be_noticed(server, monkeypatch, check):
-    monkeypatch.setattr(postgres_table, "admit", lambda held, ours, name: None)
+    monkeypatch.setattr(sink_module, "admit", lambda held, ours, name: None)
     with pytest.raises(AssertionError, match="was not refused with OtherHistory"):
         check(lambda: postgres_place(server))
 
@@ -597,12 +596,12 @@ def test_a_late_write_does_not_take_the_position_back(server):
 
 
 def test_rounded_vectors_would_be_noticed(server, monkeypatch):
-    whole = postgres_table.copy_blocks
+    whole = sink_module.copy_blocks
 
     def rounded(ids, vectors):
         near = None if vectors is None else np.float32(np.float16(np.clip(vectors, -60000, 60000)))
         return whole(ids, near)
 
-    monkeypatch.setattr(postgres_table, "copy_blocks", rounded)
+    monkeypatch.setattr(sink_module, "copy_blocks", rounded)
     with pytest.raises(AssertionError, match="bit for bit"):
         check_rows_arrive(lambda: postgres_place(server))

@@ -7,21 +7,19 @@ import pytest
 import redis
 
 from dygcn.errors import OptionError, OtherHistory, SinkError
-from dygcn.serving.sinks import RedisSettings, RedisSink
+from dygcn.serving.sinks import RedisSinkSettings, make_sink
 from dygcn.serving.sinks import redis as sink_module
-from dygcn.testing.history_checks import (
-    check_equal_generation,
-    check_refit,
-    check_restored_copy,
-    check_rows_say_their_history,
-    check_stale_writer,
-)
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
+    check_equal_generation,
     check_left,
     check_random_sequences,
+    check_refit,
     check_repeats,
+    check_restored_copy,
+    check_rows_say_their_history,
+    check_stale_writer,
 )
 from dygcn.testing.sink_model import made_up_history, make_rows
 from dygcn_lab.testbed.servers import redis_server
@@ -44,14 +42,14 @@ def client(server):
 
 @pytest.fixture
 def sink(server):
-    opened = RedisSink(RedisSettings(url=server.url, prefix=fresh_name()))
+    opened = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name()))
     opened.open("int64", DIM)
     yield opened
     opened.close()
 
 
 def held(sink):
-    return versions(read_hashes(sink._settings))
+    return versions(read_hashes(sink.store.settings))
 
 
 @pytest.mark.parametrize("check", SINK_CHECKS)
@@ -64,7 +62,7 @@ def test_random_sequences(server):
 
 
 def test_what_lies_there(sink, client):
-    prefix = sink._settings.prefix
+    prefix = sink.store.settings.prefix
     assert client.hgetall(f"{prefix}:about") == {b"kind": b"int64", b"dim": b"4"}
     rows = make_rows({7: 3}, left={8: 3}, dim=DIM, generation=1_700_000_000_000)
     sink.write(rows)
@@ -93,32 +91,32 @@ def test_vectors_that_lie_in_memory_big_end_first_are_refused(sink):
 def test_a_node_that_comes_back_no_longer_expires(sink, client):
     sink.write(make_rows({}, left={8: 4}, dim=DIM))
     sink.write(make_rows({8: 5}, dim=DIM))
-    assert client.ttl(f"{sink._settings.prefix}:node:8") == -1
+    assert client.ttl(f"{sink.store.settings.prefix}:node:8") == -1
 
 
 def test_a_node_that_left_is_remembered_without_its_name(sink, client):
     sink.write(make_rows({1_234_567: 3}, dim=DIM))
     sink.write(make_rows({}, left={1_234_567: 4}, dim=DIM))
-    assert client.keys(f"{sink._settings.prefix}:left:*")
+    assert client.keys(f"{sink.store.settings.prefix}:left:*")
     assert not client.keys("*1234567*")
 
 
 def test_nodes_that_left_are_forgotten_in_time(server):
-    sink = RedisSink(RedisSettings(url=server.url, prefix=fresh_name(), keep_left=1))
+    sink = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name(), keep_left=1))
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1}, left={2: 1}, dim=DIM))
     sink.delete_below(2, made_up_history(2))
     with redis.Redis.from_url(server.url) as client:
-        assert len(client.keys(f"{sink._settings.prefix}:left:*")) == 2
+        assert len(client.keys(f"{sink.store.settings.prefix}:left:*")) == 2
         until = time.monotonic() + 10
-        while client.keys(f"{sink._settings.prefix}:left:*") and time.monotonic() < until:
+        while client.keys(f"{sink.store.settings.prefix}:left:*") and time.monotonic() < until:
             time.sleep(0.05)
-        assert client.keys(f"{sink._settings.prefix}:left:*") == []
+        assert client.keys(f"{sink.store.settings.prefix}:left:*") == []
     sink.close()
 
 
 def test_settling_leaves_others_alone(server, client):
-    mine, other = (RedisSink(RedisSettings(url=server.url, prefix=prefix)) for prefix in ("a", "ab"))
+    mine, other = (make_sink(RedisSinkSettings(url=server.url, prefix=prefix)) for prefix in ("a", "ab"))
     client.set("a:node", "somebody's")
     for sink in (mine, other):
         sink.open("int64", DIM)
@@ -163,7 +161,7 @@ def test_a_server_that_forgot_everything_is_filled_again(sink, client):
 
 def test_a_place_that_does_not_say_its_history_is_asked_node_by_node(sink, client):
     sink.write(make_rows({1: 1, 2: 1}, dim=DIM, generation=5))
-    client.delete(f"{sink._settings.prefix}:about")
+    client.delete(f"{sink.store.settings.prefix}:about")
     assert sink.open("int64", DIM) is None
     with pytest.raises(OtherHistory, match=r"newer history \(generation 5"):
         sink.write(make_rows({1: 9}, dim=DIM))
@@ -173,7 +171,7 @@ def test_a_place_that_does_not_say_its_history_is_asked_node_by_node(sink, clien
 def test_rows_of_a_newer_history_that_come_in_between_are_not_touched(sink, client, monkeypatch):
     """A stale writer has passed its first look; then the newer history comes, then its rows."""
     monkeypatch.setattr(sink_module, "_AT_ONCE", 2)
-    other = RedisSink(sink._settings)
+    other = make_sink(sink.store.settings)
     other.open("int64", DIM)
     execute, parts = redis.client.Pipeline.execute, []
 
@@ -193,12 +191,12 @@ def test_rows_of_a_newer_history_that_come_in_between_are_not_touched(sink, clie
 
 
 def test_keys_of_another_type_are_an_error(sink, client):
-    client.set(f"{sink._settings.prefix}:node:1", "somebody's")
+    client.set(f"{sink.store.settings.prefix}:node:1", "somebody's")
     with pytest.raises(SinkError, match=r"WRONGTYPE|wrong kind"):
         sink.write(make_rows({1: 1}, dim=DIM))
-    client.delete(f"{sink._settings.prefix}:node:1")
-    client.delete(f"{sink._settings.prefix}:about")
-    client.set(f"{sink._settings.prefix}:about", "somebody's")
+    client.delete(f"{sink.store.settings.prefix}:node:1")
+    client.delete(f"{sink.store.settings.prefix}:about")
+    client.set(f"{sink.store.settings.prefix}:about", "somebody's")
     with pytest.raises(SinkError, match=r"WRONGTYPE|wrong kind"):
         sink.open("int64", DIM)
 
@@ -206,11 +204,11 @@ def test_keys_of_another_type_are_an_error(sink, client):
 def test_passwords_are_not_shown():
     with redis_server("--requirepass", "right-s3cret") as server:
         place = server.url.removeprefix("redis://")
-        wrong = RedisSink(RedisSettings(url=f"redis://:wrong-s3cret@{place}/0"))
+        wrong = make_sink(RedisSinkSettings(url=f"redis://:wrong-s3cret@{place}/0"))
         with pytest.raises(SinkError) as error:
             wrong.open("int64", DIM)
-        assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong._settings}"
-        right = RedisSink(RedisSettings(url=f"redis://:right-s3cret@{place}/0"))
+        assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong.store.settings}"
+        right = make_sink(RedisSinkSettings(url=f"redis://:right-s3cret@{place}/0"))
         right.open("int64", DIM)
         right.write(make_rows({1: 1}, dim=DIM))
         assert held(right) == {1: 1}
@@ -221,13 +219,13 @@ def test_passwords_are_not_shown():
 
 @pytest.mark.parametrize("url", ["redis://:s3cret@host:s3cret", "http://:s3cret@host", "s3cret"])
 def test_an_address_that_cannot_be_read_shows_no_secret(url):
-    with pytest.raises(OptionError, match="not an address of Redis") as error:
-        RedisSink(RedisSettings(url=url))
+    with pytest.raises(OptionError, match="url is not an address") as error:
+        make_sink(RedisSinkSettings(url=url))
     assert "s3cret" not in f"{error.value} {error.value.__cause__}"
 
 
 def test_nobody_there():
-    sink = RedisSink(RedisSettings(url="redis://127.0.0.1:1/0", timeout=2))
+    sink = make_sink(RedisSinkSettings(url="redis://127.0.0.1:1/0", timeout=2))
     with pytest.raises(SinkError, match=r"redis://127.0.0.1:1/0 dygcn: ConnectionError"):
         sink.open("int64", DIM)
     sink.close()
@@ -236,7 +234,7 @@ def test_nobody_there():
 @pytest.mark.parametrize("prefix", ["", "a:b", "a*", "a b", "[a]", "é"])
 def test_prefixes(prefix):
     with pytest.raises(OptionError, match="prefix is"):
-        RedisSettings(url="redis://here", prefix=prefix)
+        RedisSinkSettings(url="redis://here", prefix=prefix)
 
 
 def replace(monkeypatch, script, right, wrong):
@@ -303,7 +301,7 @@ def test_a_place_without_a_fence_would_be_noticed(server, monkeypatch, kept, che
 
 def test_a_fence_that_stands_only_before_the_first_row_would_be_noticed(server, client, monkeypatch):
     replace(monkeypatch, "_WRITE", FENCE, "")
-    sink = RedisSink(RedisSettings(url=server.url, prefix=fresh_name()))
+    sink = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name()))
     sink.open("int64", DIM)
     with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as meanwhile:
         test_rows_of_a_newer_history_that_come_in_between_are_not_touched(sink, client, meanwhile)

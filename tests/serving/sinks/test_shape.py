@@ -7,7 +7,7 @@ import pytest
 
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.shape import Shape, check_finite, opened
+from dygcn.serving.sinks.shape import Shape, check_finite
 from dygcn.testing.sink_model import made_up_history, make_rows
 
 
@@ -90,12 +90,6 @@ def test_what_is_there_is_compared():
     for there in ("int64:4", "string:3", ""):
         with pytest.raises(SinkError, match="write to another target, or delete these rows"):
             Shape("int64", 3).refuse("here", there)
-
-
-def test_open_first():
-    assert opened(Shape("int64", 3), "here") == Shape("int64", 3)
-    with pytest.raises(SinkError, match=r"here is not open; call open\(\) first"):
-        opened(None, "here")
 
 
 def test_the_first_id_that_is_not_finite_is_named():

@@ -16,4 +16,4 @@ def keep_reading(source, limit=5, timeout=0.1, found=None):
 
 def places_of(found):
     """Return the cursors reached by messages."""
-    return {message.stream: message.position for message in found}
+    return {message.stream: message.offset for message in found}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import FileSettings, FileSource, files, make_source
+from dygcn.serving.sources import FileSettings, files, make_source
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
 
@@ -37,7 +37,7 @@ def all_closed():
 
 
 def opened(path, after=None, **options):
-    source = FileSource(FileSettings(path=str(path), **options))
+    source = make_source(FileSettings(path=str(path), **options))
     source.open(after or {})
     OPEN.append(source)
     return source
@@ -60,13 +60,13 @@ def test_a_folder_does_what_a_source_promises(tmp_path):
         for line in lines:
             append(tmp_path / f"part-{next(turn) % 3}.ndjson", line)
 
-    check_source(lambda: FileSource(FileSettings(path=str(tmp_path))), publish)
+    check_source(lambda: make_source(FileSettings(path=str(tmp_path))), publish)
 
 
 def test_positions_are_bytes_behind_lines(file):
     append(file, b'{"a": 1}', "ø".encode(), b"", b"  ", b"last\r")
     messages = opened(file).read(10, 0.0)
-    assert [(message.position, message.body) for message in messages] == [
+    assert [(message.offset, message.body) for message in messages] == [
         (9, b'{"a": 1}'),
         (12, "ø".encode()),
         (22, b"last"),
@@ -111,7 +111,7 @@ def test_long_lines_are_cut_but_not_lost(file, monkeypatch):
     source = opened(file)
     messages = source.read(10, 0.0)
     assert [message.body for message in messages] == [b"x" * 10, b"short", b"y" * 9, b"z" * 10]
-    assert [message.position for message in messages] == [26, 32, 42, 53]
+    assert [message.offset for message in messages] == [26, 32, 42, 53]
     with file.open("ab") as writer:
         writer.write(b"w" * 30)
     assert bodies(source) == []
@@ -221,7 +221,7 @@ class Growing(RuleBasedStateMachine):
         found = self.source.read(limit, 0.0)
         assert len(found) <= limit
         self.seen += [message.body for message in found]
-        self.cursor |= {message.stream: message.position for message in found}
+        self.cursor |= {message.stream: message.offset for message in found}
 
     @rule()
     def reopen(self):

@@ -6,7 +6,8 @@ import confluent_kafka
 import pytest
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import KafkaSettings, KafkaSource
+from dygcn.serving.sources import KafkaSourceSettings, ReaderSource, make_source
+from dygcn.serving.sources.kafka import KafkaReader
 from dygcn.testing import source_checks
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume
 from dygcn_lab.testbed.servers import kafka_mock
@@ -35,7 +36,7 @@ def topic(producer):
 
 
 def settings_of(kafka, topic, **others):
-    return KafkaSettings(servers=kafka.servers, topic=topic, **others)
+    return KafkaSourceSettings(servers=kafka.servers, topic=topic, **others)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def opened(kafka):
     sources = []
 
     def open_source(topic, after=None, **others):
-        sources.append(KafkaSource(settings_of(kafka, topic, **others)))
+        sources.append(make_source(settings_of(kafka, topic, **others)))
         sources[-1].open(after or {})
         return sources[-1]
 
@@ -64,13 +65,13 @@ def take(source, count):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_topic_does_what_a_source_promises(name, kafka, producer, topic):
     settings = settings_of(kafka, topic)
-    SOURCE_CHECKS[name](lambda: KafkaSource(settings), lambda bodies: send(producer, topic, bodies))
+    SOURCE_CHECKS[name](lambda: make_source(settings), lambda bodies: send(producer, topic, bodies))
 
 
 def test_streams_are_partitions_and_positions_offsets(producer, topic, opened):
     send(producer, topic, [b"%d" % number for number in range(8)])
     found = take(opened(topic, form="ndjson"), 8)
-    assert sorted((message.stream, message.position, message.body) for message in found) == sorted(
+    assert sorted((message.stream, message.offset, message.body) for message in found) == sorted(
         (f"kafka:{topic}/{number % 4}", number // 4, b"%d" % number) for number in range(8)
     )
     assert {message.form for message in found} == {"ndjson"}
@@ -80,7 +81,7 @@ def test_every_partition_has_its_own_place(producer, topic, opened):
     send(producer, topic, [b"%d" % number for number in range(40)])
     cursor = {f"kafka:{topic}/0": 9, f"kafka:{topic}/1": 4, f"kafka:{topic}/2": 0}
     found = take(opened(topic, cursor), 0 + 5 + 9 + 10)
-    by_partition = {at: [m.position for m in found if m.stream.endswith(f"/{at}")] for at in range(4)}
+    by_partition = {at: [m.offset for m in found if m.stream.endswith(f"/{at}")] for at in range(4)}
     assert by_partition == {0: [], 1: list(range(5, 10)), 2: list(range(1, 10)), 3: list(range(10))}
 
 
@@ -123,7 +124,7 @@ def test_a_place_beyond_the_end(producer, topic, opened):
 def test_a_place_that_was_deleted(producer, topic, opened, monkeypatch):
     """The simulated cluster deletes nothing, so what it says of the beginning is changed on its way."""
     send(producer, topic, [b"x"] * 40)
-    right = KafkaSource._connect
+    right = KafkaReader._connect
 
     class Trimmed:
         def __init__(self, consumer):
@@ -135,7 +136,7 @@ def test_a_place_that_was_deleted(producer, topic, opened, monkeypatch):
         def get_watermark_offsets(self, partition, **options):
             return 5, self._consumer.get_watermark_offsets(partition, **options)[1]
 
-    monkeypatch.setattr(KafkaSource, "_connect", lambda self: Trimmed(right(self)))
+    monkeypatch.setattr(KafkaReader, "_connect", lambda self: Trimmed(right(self)))
     opened(topic, {f"kafka:{topic}/0": 4})
     with pytest.raises(SourceError, match=r"begins at 5, 3 is next: 2 offsets were deleted"):
         opened(topic, {f"kafka:{topic}/0": 2})
@@ -144,7 +145,7 @@ def test_a_place_that_was_deleted(producer, topic, opened, monkeypatch):
 def check_out_of_range(producer, topic, opened, monkeypatch):
     """A cursor that is not looked at first: the broker refuses it, and nothing else is read instead."""
     send(producer, topic, [b"x"] * 4)
-    monkeypatch.setattr(KafkaSource, "_check", lambda self, partition, begin: None)
+    monkeypatch.setattr(KafkaReader, "_check", lambda self, partition, begin: None)
     source = opened(topic, {f"kafka:{topic}/0": 1000})
     found = []
     with pytest.raises(SourceError, match="no longer there"):
@@ -190,7 +191,7 @@ def test_an_error_of_one_partition_is_not_forgotten(producer, topic, opened, mon
             failed, self._failed = self._failed, []
             return [*self._consumer.consume(count, 10.0 if failed else timeout), *failed]
 
-    source._consumer = Consumer(source._consumer)
+    source.reader._consumer = Consumer(source.reader._consumer)
     send(producer, topic, [b"y"] * 4)
     assert len(source.read(10, 5.0)) >= 1
     with pytest.raises(SourceError, match="no longer there"):
@@ -206,7 +207,7 @@ def test_a_partition_that_is_gone(topic, opened):
 
 def test_partitions_that_are_new_are_read_from_their_beginning(producer, topic, opened, monkeypatch):
     """The simulated cluster makes all partitions at once, so at first only two of them are looked at."""
-    monkeypatch.setattr(KafkaSource, "_partitions", lambda self, after: [0, 1])
+    monkeypatch.setattr(KafkaReader, "_partitions", lambda self, after: [0, 1])
     send(producer, topic, [b"%d" % number for number in range(40)])
     source = opened(topic)
     found = take(source, 20)
@@ -226,13 +227,13 @@ def test_settings_are_checked():
         ("options", {"enable.auto.commit": "true"}),
     ):
         with pytest.raises(OptionError, match=name):
-            KafkaSettings(**{"servers": "x:1", "topic": "t"} | {name: wrong})
+            KafkaSourceSettings(**{"servers": "x:1", "topic": "t"} | {name: wrong})
 
 
 def test_no_password_is_shown(kafka):
     options = {"sasl.password": "s3cret", "nonsense": "1"}
-    settings = KafkaSettings(servers=kafka.servers, topic="t", options=options)
-    source = KafkaSource(settings)
+    settings = KafkaSourceSettings(servers=kafka.servers, topic="t", options=options)
+    source = make_source(settings)
     assert "s3cret" not in source.name + repr(settings)
     with pytest.raises(SourceError, match="nonsense") as caught:
         source.open({})
@@ -242,7 +243,7 @@ def test_no_password_is_shown(kafka):
 def test_nobody_is_there():
     with kafka_mock() as cluster:
         servers = cluster.servers
-    source = KafkaSource(KafkaSettings(servers=servers, topic="t", timeout=2.0))
+    source = make_source(KafkaSourceSettings(servers=servers, topic="t", timeout=2.0))
     with pytest.raises(SourceError):
         source.open({})
     source.close()
@@ -252,7 +253,7 @@ def test_a_cluster_that_goes_away_is_told():
     with kafka_mock() as cluster:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.servers, "log_level": 0})
         send(producer, "t", [b"x"] * 8)
-        source = KafkaSource(KafkaSettings(servers=cluster.servers, topic="t", timeout=2.0))
+        source = make_source(KafkaSourceSettings(servers=cluster.servers, topic="t", timeout=2.0))
         source.open({})
         found = take(source, 8)
         cluster.kill()
@@ -265,12 +266,12 @@ def test_a_cluster_that_goes_away_is_told():
         producer.purge()
 
 
-class OneTooFar(KafkaSource):
+class OneTooFar(KafkaReader):
     def _assign(self, partitions, after):
         super()._assign(partitions, {stream: cursor + 1 for stream, cursor in after.items()})
 
 
-class OneTooEarly(KafkaSource):
+class OneTooEarly(KafkaReader):
     def _assign(self, partitions, after):
         super()._assign(partitions, {stream: cursor - 1 for stream, cursor in after.items()})
 
@@ -279,4 +280,6 @@ class OneTooEarly(KafkaSource):
 def test_a_wrong_place_would_be_noticed(kind, kafka, producer, topic, monkeypatch):
     monkeypatch.setattr(source_checks, "PATIENCE", 2.0)
     with pytest.raises((AssertionError, SourceError)):
-        check_resume(lambda: kind(settings_of(kafka, topic)), lambda each: send(producer, topic, each))
+        check_resume(
+            lambda: ReaderSource(kind(settings_of(kafka, topic))), lambda each: send(producer, topic, each)
+        )

@@ -8,8 +8,9 @@ import pytest
 
 from dygcn.errors import OptionError, SourceError
 from dygcn.serving.event_loop import LoopThread
-from dygcn.serving.sources import NatsSettings, NatsSource
+from dygcn.serving.sources import NatsSourceSettings, ReaderSource, make_source
 from dygcn.serving.sources import nats as module
+from dygcn.serving.sources.nats import NatsReader
 from dygcn.testing import source_checks
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_order, check_resume
 from dygcn_lab.testbed.servers import nats_server
@@ -60,7 +61,7 @@ def stream(publisher):
 
 
 def settings_of(server, stream, **others):
-    return NatsSettings(url=server.url, stream=stream, **others)
+    return NatsSourceSettings(url=server.url, stream=stream, **others)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def opened(nats):
     sources = []
 
     def open_source(stream, cursor=None, **others):
-        sources.append(NatsSource(settings_of(nats, stream, **others)))
+        sources.append(make_source(settings_of(nats, stream, **others)))
         sources[-1].open({} if cursor is None else {f"nats:{stream}": cursor})
         return sources[-1]
 
@@ -93,7 +94,7 @@ def take(source, count):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_stream_does_what_a_source_promises(name, nats, publisher, stream):
     settings = settings_of(nats, stream)
-    SOURCE_CHECKS[name](lambda: NatsSource(settings), lambda bodies: publisher.send(stream, bodies))
+    SOURCE_CHECKS[name](lambda: make_source(settings), lambda bodies: publisher.send(stream, bodies))
 
 
 @pytest.mark.parametrize("name", ["order", "resume", "limit"])
@@ -104,13 +105,13 @@ def test_a_subject_does_what_a_source_promises(name, nats, publisher, stream):
             publisher.send(stream, bodies[begin : begin + 50])
 
     settings = settings_of(nats, stream, subject=f"{stream}.x")
-    SOURCE_CHECKS[name](lambda: NatsSource(settings), publish)
+    SOURCE_CHECKS[name](lambda: make_source(settings), publish)
 
 
 def test_positions_are_sequences(publisher, stream, opened):
     publisher.send(stream, numbered(3))
     found = take(opened(stream, form="ndjson"), 3)
-    assert [(message.stream, message.position, message.form) for message in found] == [
+    assert [(message.stream, message.offset, message.form) for message in found] == [
         (f"nats:{stream}", position, "ndjson") for position in (1, 2, 3)
     ]
 
@@ -134,13 +135,13 @@ def test_the_lag_is_what_the_server_says(publisher, stream, opened):
 def test_a_message_that_was_deleted_is_passed(publisher, stream, opened):
     publisher.send(stream, numbered(5))
     publisher.call("delete_msg", stream, 3)
-    assert [message.position for message in take(opened(stream), 4)] == [1, 2, 4, 5]
+    assert [message.offset for message in take(opened(stream), 4)] == [1, 2, 4, 5]
 
 
 def test_a_place_behind_which_messages_were_deleted(publisher, stream, opened):
     publisher.send(stream, numbered(10))
     publisher.call("purge_stream", stream, seq=5)
-    assert take(opened(stream, 4), 6)[0].position == 5
+    assert take(opened(stream, 4), 6)[0].offset == 5
     with pytest.raises(SourceError, match="begins at 5, 3 was read"):
         opened(stream, 3)
     publisher.call("purge_stream", stream)
@@ -168,7 +169,7 @@ def test_gaps_that_nobody_looks_at_would_be_noticed(publisher, stream, opened, m
     async def nothing(self, positions):
         pass
 
-    monkeypatch.setattr(NatsSource, "_look_for_gaps", nothing)
+    monkeypatch.setattr(NatsReader, "_look_for_gaps", nothing)
     monkeypatch.setattr(reading, "PATIENCE", 2.0)
     with pytest.raises(pytest.fail.Exception):
         check_trimmed_while_read(publisher, stream, opened)
@@ -192,7 +193,7 @@ def test_a_consumer_that_the_server_forgot(publisher, stream, opened, monkeypatc
     publisher.send(stream, numbered(5))
     source = opened(stream, timeout=1.0)
     assert len(source.read(2, 5.0)) == 2
-    publisher.call("delete_consumer", stream, source._consumer)
+    publisher.call("delete_consumer", stream, source.reader._consumer)
     with pytest.raises(SourceError, match=r"never answered|no more messages"):
         keep_reading(source)
     assert len(take(opened(stream, 2), 3)) == 3
@@ -214,8 +215,8 @@ def check_requests_that_end_in_silence(publisher, stream, opened, monkeypatch, w
         if message.reply:  # a message, not the end of a request
             await arrive(self, message)
 
-    arrive = NatsSource._arrive
-    monkeypatch.setattr(NatsSource, "_arrive", deaf)
+    arrive = NatsReader._arrive
+    monkeypatch.setattr(NatsReader, "_arrive", deaf)
     monkeypatch.setattr(module, "_PATIENCE", 0.2)
     source = opened(stream)
     for number in range(4):
@@ -242,21 +243,21 @@ def test_a_delivery_that_was_lost_is_noticed(publisher, stream, opened, monkeypa
         if len(dropped) != 3:
             await arrive(self, message)
 
-    dropped, arrive = [], NatsSource._arrive
-    monkeypatch.setattr(NatsSource, "_arrive", forgetful)
+    dropped, arrive = [], NatsReader._arrive
+    monkeypatch.setattr(NatsReader, "_arrive", forgetful)
     publisher.send(stream, numbered(5))
     source, found = opened(stream), []
     with pytest.raises(SourceError, match="1 messages were lost on their way"):
         keep_reading(source, found=found)
-    assert [message.position for message in found] == [1, 2]
+    assert [message.offset for message in found] == [1, 2]
     monkeypatch.undo()
-    assert [message.position for message in take(opened(stream, 2), 3)] == [3, 4, 5]
+    assert [message.offset for message in take(opened(stream, 2), 3)] == [3, 4, 5]
 
 
 def test_settings_are_checked():
     for name, wrong in (("stream", "a.b"), ("subject", "a b"), ("timeout", -1.0), ("url", "redis://x")):
         with pytest.raises(OptionError, match=name):
-            NatsSettings(**{"url": "nats://x", "stream": "s"} | {name: wrong})
+            NatsSourceSettings(**{"url": "nats://x", "stream": "s"} | {name: wrong})
 
 
 def test_no_password_is_shown():
@@ -265,14 +266,14 @@ def test_no_password_is_shown():
         publisher = Publisher(url)
         publisher.make("a")
         publisher.close()
-        settings = NatsSettings(url=url, stream="a")
-        good = NatsSource(settings)
+        settings = NatsSourceSettings(url=url, stream="a")
+        good = make_source(settings)
         good.open({})
         good.close()
         assert "s3cret" not in good.name + repr(settings)
         for wrong in ("app:wr0ng@", ""):
             with pytest.raises(SourceError) as caught:
-                NatsSource(NatsSettings(url=url.replace("app:s3cret@", wrong), stream="a")).open({})
+                make_source(NatsSourceSettings(url=url.replace("app:s3cret@", wrong), stream="a")).open({})
             assert "wr0ng" not in str(caught.value)
             assert caught.value.__cause__ is None
 
@@ -281,18 +282,18 @@ def test_the_first_server_that_answers_is_taken(nats, publisher, stream):
     publisher.send(stream, [b"x"])
     with nats_server() as gone:
         away = gone.url
-    source = NatsSource(NatsSettings(url=f"{away} {nats.url}", stream=stream))
+    source = make_source(NatsSourceSettings(url=f"{away} {nats.url}", stream=stream))
     source.open({})
     assert len(take(source, 1)) == 1
     source.close()
     with pytest.raises(SourceError):
-        NatsSource(NatsSettings(url=away, stream=stream)).open({})
+        make_source(NatsSourceSettings(url=away, stream=stream)).open({})
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with nats_server() as server:
-        source, found, cursor = NatsSource(settings_of(server, "a")), [], {}
+        source, found, cursor = make_source(settings_of(server, "a")), [], {}
         for begin in range(0, 90, 30):
             publisher = Publisher(server.url)
             if not begin:
@@ -314,22 +315,22 @@ def test_nothing_is_lost_when_the_server_comes_back(how):
         found += take(source, 90 - len(found))
         source.close()
         assert [message.body for message in found] == numbered(90)
-        assert [message.position for message in found] == list(range(1, 91))
+        assert [message.offset for message in found] == list(range(1, 91))
 
 
-class OneTooFar(NatsSource):
-    def open(self, after):
-        super().open({stream: cursor + 1 for stream, cursor in after.items()})
+class OneTooFar(NatsReader):
+    def connect(self, after):
+        super().connect({stream: cursor + 1 for stream, cursor in after.items()})
 
 
-class OneTooEarly(NatsSource):
-    def open(self, after):
-        super().open({stream: max(cursor - 1, 0) for stream, cursor in after.items()})
+class OneTooEarly(NatsReader):
+    def connect(self, after):
+        super().connect({stream: max(cursor - 1, 0) for stream, cursor in after.items()})
 
 
-class NotOrdered(NatsSource):
-    def read(self, limit, timeout):
-        return super().read(limit, timeout)[::-1]
+class NotOrdered(NatsReader):
+    def fetch(self, limit, timeout):
+        return super().fetch(limit, timeout)[::-1]
 
 
 @pytest.mark.parametrize("kind", [OneTooFar, OneTooEarly])
@@ -337,16 +338,21 @@ def test_a_wrong_place_would_be_noticed(kind, nats, publisher, stream, monkeypat
     monkeypatch.setattr(source_checks, "PATIENCE", 2.0)
     publisher.send(stream, [b"before"])
     with pytest.raises((AssertionError, SourceError)):
-        check_resume(lambda: kind(settings_of(nats, stream)), lambda each: publisher.send(stream, each))
+        check_resume(
+            lambda: ReaderSource(kind(settings_of(nats, stream))), lambda each: publisher.send(stream, each)
+        )
 
 
 def test_a_wrong_order_would_be_noticed(nats, publisher, stream):
     with pytest.raises(AssertionError, match="order"):
-        check_order(lambda: NotOrdered(settings_of(nats, stream)), lambda each: publisher.send(stream, each))
+        check_order(
+            lambda: ReaderSource(NotOrdered(settings_of(nats, stream))),
+            lambda each: publisher.send(stream, each),
+        )
 
 
 def test_no_loop_is_left_behind(stream, opened):
     source = opened(stream)
-    loop = source._loop._loop
+    loop = source.reader._loop._loop
     source.close()
     assert loop.is_closed()

@@ -7,9 +7,9 @@ import pytest
 import redis as client_of_redis
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import RedisSettings, RedisSource
+from dygcn.serving.sources import RedisSourceSettings, make_source
 from dygcn.serving.sources import redis as module
-from dygcn.serving.sources.redis import entry_of, position_of
+from dygcn.serving.sources.redis import RedisReader, entry_of, offset_of
 from dygcn.testing import source_checks
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume, check_source
 from dygcn_lab.testbed.servers import redis_server
@@ -30,7 +30,7 @@ def client(redis):
 
 
 def settings_of(server, *streams, **others):
-    return RedisSettings(url=server.url, streams=list(streams), **others)
+    return RedisSourceSettings(url=server.url, streams=list(streams), **others)
 
 
 def add(client, stream, bodies, field="event", **options):
@@ -42,7 +42,7 @@ def opened(redis):
     sources = []
 
     def open_source(*streams, after=None, **others):
-        sources.append(RedisSource(settings_of(redis, *streams, **others)))
+        sources.append(make_source(settings_of(redis, *streams, **others)))
         sources[-1].open(after or {})
         return sources[-1]
 
@@ -58,7 +58,7 @@ def bodies(source, limit=100, timeout=0.0):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_stream_does_what_a_source_promises(name, redis, client, stream):
     settings = settings_of(redis, stream)
-    SOURCE_CHECKS[name](lambda: RedisSource(settings), lambda each: add(client, stream, each))
+    SOURCE_CHECKS[name](lambda: make_source(settings), lambda each: add(client, stream, each))
 
 
 def test_several_streams_do_what_a_source_promises(redis, client):
@@ -69,20 +69,20 @@ def test_several_streams_do_what_a_source_promises(redis, client):
         for body in each:
             add(client, next(turn), [body])
 
-    check_source(lambda: RedisSource(settings_of(redis, *streams)), publish)
+    check_source(lambda: make_source(settings_of(redis, *streams)), publish)
 
 
 def test_positions_are_ids(client, stream, opened):
     ids = add(client, stream, [b"a", b"b"])
     found = opened(stream).read(10, 1.0)
-    assert [entry_of(message.position) for message in found] == ids
+    assert [entry_of(message.offset) for message in found] == ids
     assert {message.stream for message in found} == {f"redis:{stream}"}
 
 
 @pytest.mark.parametrize("entry", ["0-1", "1-0", "1794753405367-4194303", "2199023255551-4194303"])
 def test_ids_and_positions_are_one_to_one(entry):
-    assert entry_of(position_of(entry)) == entry
-    assert 0 <= position_of(entry) < 2**63
+    assert entry_of(offset_of(entry)) == entry
+    assert 0 <= offset_of(entry) < 2**63
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_ids_and_positions_are_one_to_one(entry):
 )
 def test_ids_that_do_not_fit_are_refused(entry, client, stream, opened):
     with pytest.raises(SourceError, match="too great"):
-        position_of(entry)
+        offset_of(entry)
     client.xadd(stream, {"event": b"x"}, id=entry)
     with pytest.raises(SourceError, match="too great"):
         opened(stream).read(1, 0.0)
@@ -101,7 +101,7 @@ def test_small_ids_are_read_from_any_place(client, stream, opened):
     for entry in ids:
         client.xadd(stream, {"event": entry}, id=entry)
     for at, entry in enumerate(ids):
-        source = opened(stream, after={f"redis:{stream}": position_of(entry)})
+        source = opened(stream, after={f"redis:{stream}": offset_of(entry)})
         assert bodies(source) == [later.encode() for later in ids[at + 1 :]]
 
 
@@ -136,7 +136,7 @@ def test_the_lag_is_counted(client, stream, opened, monkeypatch):
     source = opened(stream)
     source.read(3, 0.0)
     assert source.lag() == 7
-    middle = opened(stream, after={f"redis:{stream}": position_of(ids[4])})
+    middle = opened(stream, after={f"redis:{stream}": offset_of(ids[4])})
     middle.read(1, 0.0)
     assert middle.lag() is None
     middle.read(100, 0.0)
@@ -148,7 +148,7 @@ def test_the_lag_is_counted(client, stream, opened, monkeypatch):
 
 def test_a_place_that_was_trimmed_away(client, stream, opened):
     ids = add(client, stream, [b"%d" % i for i in range(10)])
-    cursor = {f"redis:{stream}": position_of(ids[3])}
+    cursor = {f"redis:{stream}": offset_of(ids[3])}
     client.xtrim(stream, minid=ids[3], approximate=False)
     assert len(bodies(opened(stream, after=cursor))) == 6
     client.xtrim(stream, minid=ids[6], approximate=False)
@@ -177,9 +177,9 @@ def test_reading_behind_the_last_entry_would_be_noticed(client, stream, opened, 
         self._reached[name] = None
         return taken(self, name, entries, share)
 
-    taken = RedisSource._taken
+    taken = RedisReader._taken
     monkeypatch.setattr(module, "_just_before", entry_of)
-    monkeypatch.setattr(RedisSource, "_taken", behind)
+    monkeypatch.setattr(RedisReader, "_taken", behind)
     with pytest.raises(pytest.fail.Exception):
         check_trimmed_while_read(client, stream, opened)
 
@@ -190,21 +190,21 @@ def test_trimming_what_was_read_is_no_loss(client, stream, opened):
     assert len(bodies(source)) == 5
     client.xtrim(stream, maxlen=0, approximate=False)
     assert bodies(source) == []
-    assert bodies(opened(stream, after={f"redis:{stream}": position_of(ids[-1])})) == []
+    assert bodies(opened(stream, after={f"redis:{stream}": offset_of(ids[-1])})) == []
 
 
 def test_entries_that_were_deleted(client, stream, opened):
     ids = add(client, stream, [b"x"] * 5)
     client.xdel(stream, ids[1])
-    assert len(bodies(opened(stream, after={f"redis:{stream}": position_of(ids[1])}))) == 3
+    assert len(bodies(opened(stream, after={f"redis:{stream}": offset_of(ids[1])}))) == 3
     client.xdel(stream, ids[3])
     with pytest.raises(SourceError, match=f"after {ids[1]} were deleted, up to {ids[3]}"):
-        opened(stream, after={f"redis:{stream}": position_of(ids[1])})
+        opened(stream, after={f"redis:{stream}": offset_of(ids[1])})
 
 
 def test_a_stream_that_is_gone_or_made_anew(client, stream, opened):
     ids = add(client, stream, [b"x"] * 3)
-    source, cursor = opened(stream), {f"redis:{stream}": position_of(ids[-1])}
+    source, cursor = opened(stream), {f"redis:{stream}": offset_of(ids[-1])}
     assert len(bodies(source)) == 3
     client.delete(stream)
     with pytest.raises(SourceError, match="is gone"):
@@ -225,24 +225,24 @@ def test_what_is_no_stream(client, stream, opened):
 def test_settings_are_checked():
     for wrong in ({"streams": []}, {"streams": ["a", "a"]}, {"streams": [""]}):
         with pytest.raises(OptionError, match="streams"):
-            RedisSettings(url="redis://x", **wrong)
+            RedisSourceSettings(url="redis://x", **wrong)
     with pytest.raises(OptionError, match="redis:// or rediss://"):
-        RedisSettings(url="http://x", streams=["a"])
+        RedisSourceSettings(url="http://x", streams=["a"])
     with pytest.raises(OptionError, match="timeout"):
-        RedisSettings(url="redis://x", streams=["a"], timeout=0)
+        RedisSourceSettings(url="redis://x", streams=["a"], timeout=0)
 
 
 def test_no_password_is_shown():
     with redis_server("--requirepass", "s3cret") as server:
         host = f"{server.host}:{server.port}"
-        settings = RedisSettings(url=f"redis://:s3cret@{host}", streams=["a"])
-        good = RedisSource(settings)
+        settings = RedisSourceSettings(url=f"redis://:s3cret@{host}", streams=["a"])
+        good = make_source(settings)
         good.open({})
         good.close()
         assert "s3cret" not in good.name + repr(settings)
         for user in (":wr0ng@", "", "who:wr0ng@"):
             with pytest.raises(SourceError) as caught:
-                RedisSource(RedisSettings(url=f"redis://{user}{host}", streams=["a"])).open({})
+                make_source(RedisSourceSettings(url=f"redis://{user}{host}", streams=["a"])).open({})
             assert "wr0ng" not in str(caught.value)
             assert caught.value.__cause__ is None
 
@@ -251,13 +251,13 @@ def test_nobody_is_there():
     with redis_server() as server:
         settings = settings_of(server, "a")
     with pytest.raises(SourceError, match="refused"):
-        RedisSource(settings).open({})
+        make_source(settings).open({})
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with redis_server() as server:
-        source, found, cursor = RedisSource(settings_of(server, "a")), [], {}
+        source, found, cursor = make_source(settings_of(server, "a")), [], {}
         expected = [b"%d" % number for number in range(90)]
         for begin in range(0, 90, 30):
             with client_of_redis.Redis.from_url(server.url) as client:
@@ -283,7 +283,7 @@ def test_nothing_is_lost_when_the_server_comes_back(how):
 def test_a_restart_between_two_reads_is_seen():
     """A server that comes back may have less than it had: open() compares."""
     with redis_server() as server:
-        source = RedisSource(settings_of(server, "a"))
+        source = make_source(settings_of(server, "a"))
         source.open({})
         source.read(1, 0.0)
         server.restart()
@@ -296,10 +296,10 @@ def test_a_restart_between_two_reads_is_seen():
 def test_a_server_that_lost_its_data_is_seen():
     with redis_server("--appendonly", "no") as server:
         with client_of_redis.Redis.from_url(server.url) as client:
-            cursor = {"redis:a": position_of(add(client, "a", [b"x"])[0])}
+            cursor = {"redis:a": offset_of(add(client, "a", [b"x"])[0])}
         server.restart()
         with pytest.raises(SourceError, match="is gone"):
-            RedisSource(settings_of(server, "a")).open(cursor)
+            make_source(settings_of(server, "a")).open(cursor)
 
 
 @pytest.mark.parametrize("bug", ["one too far", "one too early"])
@@ -307,13 +307,13 @@ def test_a_wrong_place_would_be_noticed(bug, redis, client, stream, monkeypatch)
     def shifted(self, after):
         opened_right(self, after)
         reached = self._reached[stream]
-        ids = [position_of(entry.decode()) for entry, _ in client.xrange(stream)]
+        ids = [offset_of(entry.decode()) for entry, _ in client.xrange(stream)]
         if reached in ids:
             at = ids.index(reached) + (1 if bug == "one too far" else -1)
             self._reached[stream] = ids[min(max(at, 0), len(ids) - 1)]
 
-    opened_right = RedisSource.open
+    opened_right = RedisReader.connect
     monkeypatch.setattr(source_checks, "PATIENCE", 2.0)
-    monkeypatch.setattr(RedisSource, "open", shifted)
+    monkeypatch.setattr(RedisReader, "connect", shifted)
     with pytest.raises(AssertionError, match="behind that"):
-        check_resume(lambda: RedisSource(settings_of(redis, stream)), lambda each: add(client, stream, each))
+        check_resume(lambda: make_source(settings_of(redis, stream)), lambda each: add(client, stream, each))

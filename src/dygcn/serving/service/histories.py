@@ -12,7 +12,7 @@ from dygcn.errors import OtherHistory
 from dygcn.serving.sinks.histories import admit, described
 
 if TYPE_CHECKING:
-    from dygcn.serving.sinks.settings import OnOtherHistory
+    from dygcn.serving.sinks import OnOtherHistory
 
 SAME, NEW, REWRITING, REWRITTEN, REFUSED = "same", "new", "rewriting", "rewritten", "refused"
 

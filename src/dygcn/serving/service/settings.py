@@ -8,7 +8,7 @@ import socket
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,8 +20,8 @@ from dygcn.serving.observing.events import note
 from dygcn.serving.observing.logs import Format, Level
 from dygcn.serving.observing.tracing import Otel
 from dygcn.serving.service.clock import Jump
-from dygcn.serving.sinks import SinkSettings
-from dygcn.serving.sources import SourceSettings
+from dygcn.serving.sinks import SinkSettings, read_sink
+from dygcn.serving.sources import SourceSettings, read_source
 
 MOST_READERS = 64
 _LOG = logging.getLogger(__name__)
@@ -115,10 +115,15 @@ class ServiceSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
 def parse_settings(text: str) -> ServiceSettings:
     """Read settings from TOML."""
     try:
-        settings = msgspec.convert(tomllib.loads(text), ServiceSettings)
+        settings = msgspec.convert(tomllib.loads(text), ServiceSettings, dec_hook=by_kind)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:  # tomllib raises the first two
         raise OptionError(f"the settings cannot be used: {error}") from None
     return check_settings(settings)
+
+
+def by_kind(contract: type[Any], raw: Any) -> Any:
+    """Read one table of sources or sinks, whose kind may be that of another distribution."""
+    return {SourceSettings: read_source, SinkSettings: read_sink}[contract](raw)
 
 
 def read_settings(path: str) -> ServiceSettings:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dygcn.errors import OptionError
-from dygcn.serving.sources import FileSettings, KafkaSettings, NatsSettings, RedisSettings, SourceSettings
+from dygcn.serving.sources import (
+    FileSettings,
+    KafkaSourceSettings,
+    NatsSourceSettings,
+    RedisSourceSettings,
+    SourceSettings,
+)
 
 _ALLOWED = (
     "redis://HOST:PORT/STREAM, nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, "
@@ -19,8 +25,8 @@ def source_from(text: str) -> SourceSettings:
     place, _, name = rest.partition("/")
     if scheme in ("redis", "nats", "kafka") and place and name:
         if scheme == "redis":
-            return RedisSettings(url=f"redis://{place}", streams=[name])
+            return RedisSourceSettings(url=f"redis://{place}", streams=[name])
         if scheme == "nats":
-            return NatsSettings(url=f"nats://{place}", stream=name)
-        return KafkaSettings(servers=place, topic=name)
+            return NatsSourceSettings(url=f"nats://{place}", stream=name)
+        return KafkaSourceSettings(servers=place, topic=name)
     raise OptionError(f"{scheme + '://...'!r} is not a source; allowed is {_ALLOWED}")

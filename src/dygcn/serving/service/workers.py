@@ -35,8 +35,7 @@ from dygcn.serving.service.ingest_queue import (
     Overloaded,
     dead_letters_of,
 )
-from dygcn.serving.sinks import Sink
-from dygcn.serving.sinks.settings import OnOtherHistory
+from dygcn.serving.sinks import OnOtherHistory, Sink
 from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
@@ -199,20 +198,20 @@ def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) ->
         if message.stream not in reached:
             last = last_of(message.stream)
             reached[message.stream] = -1 if last is None else last
-        if message.position > reached[message.stream]:
-            reached[message.stream] = message.position
+        if message.offset > reached[message.stream]:
+            reached[message.stream] = message.offset
             yield message
 
 
 def _joined(stream: str, group: list[tuple[Message, Decoded]]) -> SourceBatch:
-    dead = [letter for one, found in group for letter in dead_letters_of(found.bad, stream, one.position)]
+    dead = [letter for one, found in group for letter in dead_letters_of(found.bad, stream, one.offset)]
     return SourceBatch(
         join_events([found.batch for _, found in group]),
         stream,
-        group[-1][0].position,
+        group[-1][0].offset,
         rows=np.concatenate([found.rows for _, found in group]),
         dead=tuple(dead),
-        origins=np.repeat([one.position for one, _ in group], [len(found.batch) for _, found in group]),
+        origins=np.repeat([one.offset for one, _ in group], [len(found.batch) for _, found in group]),
         forgets=tuple(forget for _, found in group for forget in found.forgets),
     )
 

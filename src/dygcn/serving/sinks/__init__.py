@@ -14,72 +14,68 @@ kafka     a JSON record for each change, keyed by node          is there, for th
 ========  ====================================================  ======================================
 
 Every row says which history it is of (see `dygcn.engine.records.History`). No sink takes rows of an older
-history than those that it holds.
+history than those that it holds. Other distributions bring settings of further kinds as entry points of the
+group ``dygcn.sinks``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any
 
-from dygcn.serving.sinks.kafka import KafkaSettings, KafkaSink
-from dygcn.serving.sinks.lancedb import LanceSettings, LanceSink
-from dygcn.serving.sinks.milvus import MilvusSettings, MilvusSink
-from dygcn.serving.sinks.nats import NatsSettings, NatsSink
-from dygcn.serving.sinks.parquet import ParquetSettings, ParquetSink, read_rows
-from dygcn.serving.sinks.postgres import PostgresSettings, PostgresSink
-from dygcn.serving.sinks.qdrant import QdrantSettings, QdrantSink
-from dygcn.serving.sinks.redis import RedisSettings, RedisSink
-from dygcn.serving.sinks.sink import Sink
+from dygcn.serving.addresses import read_by_kind
+from dygcn.serving.sinks.kafka import KafkaSinkSettings
+from dygcn.serving.sinks.lancedb import LanceSettings
+from dygcn.serving.sinks.milvus import MilvusSettings
+from dygcn.serving.sinks.nats import NatsSinkSettings
+from dygcn.serving.sinks.parquet import ParquetSettings, read_rows
+from dygcn.serving.sinks.postgres import PostgresSettings
+from dygcn.serving.sinks.qdrant import QdrantSettings
+from dygcn.serving.sinks.redis import RedisSinkSettings
+from dygcn.serving.sinks.sink import OnOtherHistory, Sink, SinkSettings, StoreSink
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-SinkSettings: TypeAlias = (
-    PostgresSettings
-    | NatsSettings
-    | RedisSettings
-    | KafkaSettings
-    | ParquetSettings
-    | QdrantSettings
-    | MilvusSettings
-    | LanceSettings
-)
-"""Settings of any sink; in files, ``kind`` says which."""
-
-_SINKS: dict[type[SinkSettings], Callable[[Any], Sink]] = {
-    PostgresSettings: PostgresSink,
-    NatsSettings: NatsSink,
-    RedisSettings: RedisSink,
-    KafkaSettings: KafkaSink,
-    ParquetSettings: ParquetSink,
-    QdrantSettings: QdrantSink,
-    MilvusSettings: MilvusSink,
-    LanceSettings: LanceSink,
+SINKS: dict[str, type[Any]] = {
+    "postgres": PostgresSettings,
+    "redis": RedisSinkSettings,
+    "qdrant": QdrantSettings,
+    "milvus": MilvusSettings,
+    "lancedb": LanceSettings,
+    "parquet": ParquetSettings,
+    "nats": NatsSinkSettings,
+    "kafka": KafkaSinkSettings,
 }
+"""Our settings by their ``kind``."""
+GROUP = "dygcn.sinks"
+"""The group of entry points for settings of other distributions."""
 
 __all__ = [
-    "KafkaSettings",
-    "KafkaSink",
+    "GROUP",
+    "SINKS",
+    "KafkaSinkSettings",
     "LanceSettings",
-    "LanceSink",
     "MilvusSettings",
-    "MilvusSink",
-    "NatsSettings",
-    "NatsSink",
+    "NatsSinkSettings",
+    "OnOtherHistory",
     "ParquetSettings",
-    "ParquetSink",
     "PostgresSettings",
-    "PostgresSink",
     "QdrantSettings",
-    "QdrantSink",
-    "RedisSettings",
-    "RedisSink",
+    "RedisSinkSettings",
     "Sink",
     "SinkSettings",
+    "StoreSink",
     "make_sink",
     "read_rows",
+    "read_sink",
 ]
+
+
+def read_sink(raw: Any) -> SinkSettings:
+    """Return the settings that one table of a settings file describes.
+
+    >>> read_sink({"kind": "parquet", "folder": "vectors"})
+    ParquetSettings(folder='vectors', other_history='rewrite')
+    """
+    settings: SinkSettings = read_by_kind(raw, SINKS, GROUP)
+    return settings
 
 
 def make_sink(settings: SinkSettings) -> Sink:
@@ -92,9 +88,7 @@ def make_sink(settings: SinkSettings) -> Sink:
 
     Examples
     --------
-    >>> import msgspec
-    >>> settings = msgspec.convert({"kind": "parquet", "folder": "vectors"}, SinkSettings)
-    >>> make_sink(settings).name
+    >>> make_sink(ParquetSettings(folder="vectors")).name
     'parquet:///.../vectors'
     """
-    return _SINKS[type(settings)](settings)
+    return settings.make()

@@ -17,7 +17,7 @@ greater generation counts.
 
 Messages may come twice, and old ones late. A reader that keeps the row of the highest (generation, version)
 for each id, and drops those below the highest (generation, deleted_below), has the live vectors;
-`dygcn.testing.sink_model.replayed` does it in a few lines.
+`dygcn.testing.replayed` does it in a few lines.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
 whether they are read as float32 or as float64 first. Integers are whole: read ids and versions as int64.
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dygcn._late import late
-from dygcn.serving.sinks.shape import check_finite
+from dygcn.serving.sinks.histories import as_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,31 +38,14 @@ if TYPE_CHECKING:
     from dygcn.engine.records import History, Rows
     from dygcn.serving import json_text
     from dygcn.serving.sinks.shape import Shape
-else:  # whoever only reads settings needs no encoder
+else:  # reading settings needs no encoder
     json_text = late("dygcn.serving.json_text")
 
 NOT_JSON = "JSON has no word for NaN or infinity: look for what made it (a rolled run may have exploded)"
 
 
-def row_messages(rows: Rows, shape: Shape, name: str) -> Iterator[bytes]:
-    """Yield a message for each vector, in the order of the rows.
-
-    Raises
-    ------
-    SinkError
-        If a number is not finite: JSON cannot say it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dygcn.engine.records import History, Rows
-    >>> from dygcn.serving.sinks.shape import Shape
-    >>> vectors, none = np.array([[0.1, -0.0]], np.float32), np.array([], np.int64)
-    >>> rows = Rows(np.array([7]), vectors, np.array([3]), none, none, History(1, "0f", 3, "5c"))
-    >>> [message.decode() for message in row_messages(rows, Shape("int64", 2), "here")]
-    ['{"id":7,"generation":1,"epoch":"0f","version":3,"chain":"5c","vector":[0.1,-0.0]}']
-    """
-    check_finite(rows, name, NOT_JSON)
+def row_messages(rows: Rows, shape: Shape) -> Iterator[bytes]:
+    """Yield a message for each vector, in the order of the rows."""
     history = _history_text(rows.history)
     for id_, vector in zip(rows.ids.tolist(), rows.vectors, strict=True):
         yield b'{%b,%b,"vector":%b}' % (_id_text(id_, shape), history, json_text.vector_text(vector))
@@ -86,10 +69,4 @@ def _id_text(id_: int | str, shape: Shape) -> bytes:
 
 def _history_text(history: History) -> bytes:
     """Return the fields that every message has."""
-    fields = {
-        "generation": history.generation,
-        "epoch": history.epoch,
-        "version": history.sequence,
-        "chain": history.chain,
-    }
-    return msgspec.json.encode(fields)[1:-1]
+    return msgspec.json.encode(as_values(history))[1:-1]

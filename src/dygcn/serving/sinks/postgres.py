@@ -2,33 +2,133 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import History
 from dygcn.errors import OptionError, SinkError
-from dygcn.serving.sinks.histories import check_history
-from dygcn.serving.sinks.settings import (
-    DAY,
-    YEAR,
-    OnOtherHistory,
-    Settings,
-    check_name,
-    check_seconds,
-    without,
-)
-from dygcn.serving.sinks.shape import Shape, check_finite, opened
+from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
+from dygcn.serving.sinks.histories import admit, as_values
+from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from dygcn.engine.records import History, Rows
-    from dygcn.serving.sinks.postgres_table import Table
+    from numpy.typing import NDArray
+    from psycopg import sql
+
+    from dygcn.engine.records import Float32, Rows
+    from dygcn.serving.sinks.shape import Shape
 
 _PART = r"[A-Za-z_][A-Za-z0-9_]{0,54}"  # PostgreSQL cuts names at 63 bytes; ours grow by "_history"
-_FORGET_EVERY = 3600.0  # seconds
-_Result = TypeVar("_Result")
-_NO_NAN = "pgvector refuses NaN and infinity: look for what made it (a rolled run may have exploded)"
+_TYPES = {"int64": "bigint", "string": "text"}
+_COLUMN_TYPES = {"generation": "int8", "epoch": "text", "version": "int8", "chain": "text"}
+_KIND = "text GENERATED"  # from the id, so that no statement has to write it
+_LOCKS = 0x6479_6763 << 32  # where our advisory locks begin
+_AT_ONCE = 4096  # rows that are copied as one block
+_COPY_BEGINS = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_ENDS = b"\xff\xff"
+
+_COLUMNS = """
+    SELECT a.attname, t.typname || CASE a.attgenerated WHEN '' THEN '' ELSE ' GENERATED' END, a.atttypmod
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_KEYED = """
+    SELECT EXISTS (
+        SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = %s AND i.indisunique AND i.indnkeyatts = 1 AND i.indpred IS NULL
+        AND a.attname = 'id'
+    )
+"""
+_PGVECTOR = """
+    SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector'
+"""
+_BEGIN = """
+    SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', '0', true),
+        CASE current_setting('synchronous_commit')
+        WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
+"""
+_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+_HISTORY = "generation bigint NOT NULL, epoch text NOT NULL, version bigint NOT NULL, chain text NOT NULL"
+_MAKE = (
+    f"CREATE TABLE {{table}} (id {{id}} PRIMARY KEY{{kind}}, vector {{vector}}({{dim}}) NOT NULL, {_HISTORY})"
+)
+_MAKE_KIND = ", kind text NOT NULL GENERATED ALWAYS AS (split_part(id, ':', 1)) STORED"
+_INDEX_KIND = "CREATE INDEX ON {table} (kind)"
+_MAKE_LEFT = """
+    CREATE TABLE {left} (
+        id_hash bytea PRIMARY KEY, generation bigint NOT NULL, version bigint NOT NULL,
+        at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+_MAKE_HISTORY = f"CREATE TABLE {{history}} (one boolean PRIMARY KEY DEFAULT true CHECK (one), {_HISTORY})"
+_INDEX = "CREATE INDEX IF NOT EXISTS {index} ON {table} USING hnsw (vector {schema}.vector_cosine_ops)"
+
+_NEWEST_ROW = """
+    SELECT generation, epoch, version, chain FROM {table} ORDER BY generation DESC, version DESC LIMIT 1
+"""
+_HELD = "SELECT generation, epoch, version, chain FROM {history}"
+_ADVANCE = """
+    INSERT INTO {history} AS h (generation, epoch, version, chain)
+    VALUES (%(generation)s, %(epoch)s, %(version)s, %(chain)s)
+    ON CONFLICT (one) DO UPDATE SET generation = excluded.generation, epoch = excluded.epoch,
+        version = excluded.version, chain = excluded.chain
+    WHERE (h.generation, h.version) < (excluded.generation, excluded.version)
+"""
+_ANY = "SELECT EXISTS (SELECT FROM {table})"
+
+_COPIED = """
+    CREATE TEMP TABLE IF NOT EXISTS {brought} ON COMMIT DELETE ROWS
+    AS SELECT id, vector FROM {table} WITH NO DATA
+"""
+_LATE = """
+    DELETE FROM {brought} b USING {left} l
+    WHERE l.id_hash = sha256(convert_to(b.id::text, 'UTF8'))
+    AND (l.generation, l.version) >= (%(generation)s, %(version)s)
+"""
+_UPSERT = """
+    INSERT INTO {table} AS t (id, vector, generation, epoch, version, chain)
+    SELECT id, vector, %(generation)s, %(epoch)s, %(version)s, %(chain)s FROM {brought}
+    ON CONFLICT (id) DO UPDATE SET vector = excluded.vector, generation = excluded.generation,
+        epoch = excluded.epoch, version = excluded.version, chain = excluded.chain
+    WHERE (t.generation, t.version) < (excluded.generation, excluded.version)
+"""
+_BACK = "DELETE FROM {left} l USING {brought} b WHERE l.id_hash = sha256(convert_to(b.id::text, 'UTF8'))"
+
+_COPIED_LEFT = """
+    CREATE TEMP TABLE IF NOT EXISTS {gone} ON COMMIT DELETE ROWS AS SELECT id FROM {table} WITH NO DATA
+"""
+_DELETE = """
+    DELETE FROM {table} t USING {gone} g
+    WHERE t.id = g.id AND (t.generation, t.version) < (%(generation)s, %(version)s)
+"""
+_REMEMBER = """
+    INSERT INTO {left} AS l (id_hash, generation, version)
+    SELECT sha256(convert_to(g.id::text, 'UTF8')), %(generation)s, %(version)s FROM {gone} g
+    WHERE NOT EXISTS (SELECT FROM {table} t WHERE t.id = g.id)
+    ON CONFLICT (id_hash) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+        at = excluded.at
+    WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
+"""
+_DELETE_BELOW = """
+    WITH gone AS (DELETE FROM {table} WHERE version < %(floor)s RETURNING id)
+    INSERT INTO {left} AS l (id_hash, generation, version)
+    SELECT sha256(convert_to(id::text, 'UTF8')), %(generation)s, %(floor)s - 1 FROM gone
+    ON CONFLICT (id_hash) DO UPDATE SET generation = excluded.generation, version = excluded.version,
+        at = excluded.at
+    WHERE (l.generation, l.version) < (excluded.generation, excluded.version)
+"""
+_DELETE_OTHERS = "DELETE FROM {table} WHERE epoch IS DISTINCT FROM %(epoch)s"
+_FORGET_OTHERS = "DELETE FROM {left} WHERE generation <> %(generation)s"
+_FORGET_ALL = "DELETE FROM {left}"
+_BEGIN_ANEW = "UPDATE {history} SET version = -1, chain = ''"  # generation and epoch stay: they are the fence
+_FORGET = "DELETE FROM {left} WHERE at < now() - make_interval(secs => %s)"
 
 
 class PostgresSettings(Settings, frozen=True, tag="postgres"):
@@ -51,7 +151,7 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
         Seconds that connecting, and each statement, may take.
     other_history
         Action if the table holds rows of another history; see
-        `dygcn.serving.sinks.settings.OnOtherHistory`.
+        `dygcn.serving.sinks.sink.OnOtherHistory`.
 
     Examples
     --------
@@ -74,146 +174,263 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
         allowed = "a name of letters, digits and _, at most 55, with a schema's and a dot before it or not"
         check_name("table", self.table, rf"(?:{_PART}\.)?{_PART}", allowed)
         check_seconds("keep_left", self.keep_left, YEAR)
-        check_seconds("timeout", self.timeout, DAY)
+        check_seconds("timeout", self.timeout)
+
+    def make(self) -> StoreSink:
+        """Return the sink, not open yet."""
+        return StoreSink(PostgresStore(self))
 
 
-class PostgresSink:
+class PostgresStore:
     """A table with a row for each node, equal to the live vectors.
 
     Its columns are ``id``, ``kind`` if nodes have kinds, ``vector``, and the position of each row:
     ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. The kind is made from the id
-    and has an index. ``<table>_history`` has one row, the newest position that was written; every
-    write is compared with it first, so a writer for an older history is refused from then on. To begin
-    again, drop the table: the sink then creates the other two again, too.
+    and has an index. ``<table>_left`` has hashes of ids that left. ``<table>_history`` has one row, the
+    newest position that was written; every write is compared with it first, under the lock that writers
+    share, so a writer for an older history is refused from then on. To begin again, drop the table: the sink
+    then creates the other two again, too.
 
     Each write is one transaction: readers see all of it or nothing. It returns when the transaction is on
     the server's disk (``synchronous_commit`` is on for it, whatever the server's default). Writers wait for
-    each other, and an older version never replaces a newer one, in any order of writes. After a lost
-    connection the next call connects again.
-
-    Parameters
-    ----------
-    settings
-        Where, and how.
+    each other, and an older version never replaces a newer one, in any order of writes.
     """
+
+    not_finite = "pgvector refuses NaN and infinity: look for what made it (a rolled run may have exploded)"
 
     def __init__(self, settings: PostgresSettings) -> None:
         with extra("postgres"):
             import psycopg  # noqa: PLC0415
-            from psycopg import conninfo  # noqa: PLC0415
-
-            from dygcn.serving.sinks import postgres_table  # noqa: PLC0415
-        self._settings = settings
-        self._client, self._table_of = psycopg, postgres_table.Table
+            from psycopg import conninfo, sql  # noqa: PLC0415
+        self.settings = settings
+        self.errors: tuple[type[BaseException], ...] = (psycopg.Error,)
+        self._psycopg, self._sql = psycopg, sql
         try:
-            self._place: dict[str, Any] = conninfo.conninfo_to_dict(settings.url)
+            address: dict[str, Any] = conninfo.conninfo_to_dict(settings.url)
         except psycopg.Error:
-            self._place = {"port": "none"}
-        port, database = (str(self._place.get(key) or "") for key in ("port", "dbname"))
+            address = {"port": "none"}
+        host, port, database, user, password = (
+            str(address.get(key) or "") for key in ("host", "port", "dbname", "user", "password")
+        )
         if not set(port) <= set("0123456789,") or "@" in database:  # part of a password, it may be
             raise OptionError(
                 "url is not an address that libpq can read; allowed is postgresql://user@host/database, with "
                 "%40 for @, %2F for / and so on in a password"
             )
-        self._connection: psycopg.Connection[Any] | None = None
-        self._shape: Shape | None = None
-        self._table: Table | None = None
-        self._forgot = 0.0
+        place = f"{host or 'localhost'}{f':{port}' if port else ''}/{database or user}"
+        self.name = f"postgres://{place}/{settings.table}"
+        self.secrets = [password] if password else []
+        self._connection: Any = None
+        self._shape: Shape
+        self._lock = 0
+        *schema, short = settings.table.split(".")
+        self._parts: dict[str, sql.Composable] = {
+            "table": sql.Identifier(*schema, short),
+            "left": sql.Identifier(*schema, f"{short}_left"),
+            "history": sql.Identifier(*schema, f"{short}_history"),
+            "index": sql.Identifier(f"{short}_hnsw"),
+        }
 
-    @property
-    def name(self) -> str:
-        """Kind and address of where rows go, without any secret."""
-        host, port = self._place.get("host") or "localhost", self._place.get("port")
-        database = self._place.get("dbname") or self._place.get("user") or ""
-        return f"postgres://{host}{f':{port}' if port else ''}/{database}/{self._settings.table}"
+    def connect(self, shape: Shape) -> None:
+        """Connect; create missing tables, and check the shape of existing ones."""
+        self._shape = shape
+        self._parts |= {
+            "id": self._sql.SQL(_TYPES[shape.stored]),
+            "kind": self._sql.SQL(_MAKE_KIND if shape.with_kinds else ""),
+            "dim": self._sql.Literal(shape.dim),
+        }
+        self._connection = self._psycopg.connect(
+            self.settings.url,
+            autocommit=True,
+            prepare_threshold=None,  # poolers hand out another server session each time
+            client_encoding="utf8",
+            connect_timeout=max(2, round(self.settings.timeout)),
+            tcp_user_timeout=round(1000 * self.settings.timeout),
+        )
+        self._connection.isolation_level = self._psycopg.IsolationLevel.READ_COMMITTED
+        with self._transaction(_LOCKS):
+            oid = self._prepare()
+        self._lock = _LOCKS + oid
+        self._parts["brought"] = self._sql.Identifier(f"dygcn_brought_{oid}")
+        self._parts["gone"] = self._sql.Identifier(f"dygcn_gone_{oid}")
 
-    def open(self, ids: str, dim: int) -> History | None:
-        """Connect; make the tables if they are not there; return the newest position that was written.
+    def disconnect(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-        Raises
-        ------
-        SinkError
-            If the server cannot be reached or has no pgvector, or if the table is of another shape.
-        """
-        self.close()
-        shape = Shape(ids, dim)
-        self._call(shape, lambda table: table.forget(self._settings.keep_left))
-        held = self._call(shape, lambda table: table.held())
-        self._shape, self._forgot = shape, time.monotonic()
-        return held
+    def held(self) -> History | None:
+        """Return the newest position that was written; without rows, forget ids that left and return None."""
+        with self._transaction(self._lock):
+            if self._one(_ANY):
+                return self._position(_HELD)
+            for statement in (_FORGET_ALL, _BEGIN_ANEW):  # nothing is late where everything is written
+                self._run(statement)
+            return None
 
     def write(self, rows: Rows) -> None:
-        """Bring rows in and take out those that left, in one transaction.
-
-        Raises
-        ------
-        OtherHistory
-            If the table holds rows of a newer history; nothing was written.
-        SinkError
-            If nothing of it was written, or if it is not known whether all of it was; the same rows may
-            come again.
-        """
-        shape = opened(self._shape, self.name)
-        shape.check(rows, self.name)
-        check_finite(rows, self.name, _NO_NAN)
-        if shape.stored == "string":
-            self._refuse_nul(rows)
-        if len(rows) == 0:
-            return
-        self._call(shape, lambda table: table.write(rows))
-        if time.monotonic() - self._forgot > _FORGET_EVERY:
-            self._call(shape, lambda table: table.forget(self._settings.keep_left))
-            self._forgot = time.monotonic()
-
-    def delete_below(self, floor: int, history: History) -> None:
-        """Take out every row of another epoch, and every row with a version below `floor`."""
-        shape = opened(self._shape, self.name)
-        check_history(history, self.name)
-        self._call(shape, lambda table: table.delete_below(floor, history))
-
-    def close(self) -> None:
-        """Let go of the connection. Safe to call twice."""
-        self._shape = None
-        self._disconnect()
-
-    def _refuse_nul(self, rows: Rows) -> None:
-        for ids in (rows.ids, rows.left):
-            for id_ in ids:
+        """Write rows and delete those that left, in one transaction, one writer after the other."""
+        if self._shape.stored == "string":
+            for id_ in (*rows.ids, *rows.left):
                 if "\0" in id_:
                     raise SinkError(
                         f"{self.name}: the id {id_!r} has a NUL character, which PostgreSQL cannot keep in "
                         "text; give the node another id"
                     )
+        values = as_values(rows.history)
+        with self._transaction(self._lock):
+            self._reach(rows.history)
+            if len(rows.ids):
+                self._run(_COPIED)
+                self._copy("brought", "id, vector", rows.ids, rows.vectors)
+                for statement in (_LATE, _UPSERT):
+                    self._run(statement, values)
+                self._run(_BACK)
+            if len(rows.left):
+                self._run(_COPIED_LEFT)
+                self._copy("gone", "id", rows.left, None)
+                for statement in (_DELETE, _REMEMBER):
+                    self._run(statement, values)
 
-    def _call(self, shape: Shape, what: Callable[[Table], _Result]) -> _Result:
-        try:
-            return what(self._connected(shape))
-        except self._client.Error as error:
-            self._disconnect()  # after any error: the next call connects again
-            text = without(str(error), filter(None, [self._place.get("password")]))
-            raise SinkError(f"{self.name}: {type(error).__name__}: {text}") from None
-        except SinkError:
-            self._disconnect()
-            raise
+    def delete_below(self, floor: int, history: History) -> None:
+        """Delete rows of other epochs, and rows below a version; late repeats of these are recognised.
 
-    def _connected(self, shape: Shape) -> Table:
-        if self._table is None:
-            timeout = self._settings.timeout
-            self._connection = self._client.connect(
-                self._settings.url,
-                autocommit=True,
-                prepare_threshold=None,  # poolers hand out another server session each time
-                client_encoding="utf8",
-                connect_timeout=max(2, round(timeout)),
-                tcp_user_timeout=round(1000 * timeout),
-            )
-            self._connection.isolation_level = self._client.IsolationLevel.READ_COMMITTED
-            table = self._table_of(self._connection, self._settings.table, shape, self.name, timeout)
-            table.prepare(self._settings.index)
-            self._table = table
-        return self._table
+        Late repeats of other epochs need no memory: they are refused.
+        """
+        values = {**as_values(history), "floor": floor}
+        with self._transaction(self._lock):
+            self._reach(history)
+            for statement in (_DELETE_OTHERS, _FORGET_OTHERS, _DELETE_BELOW):
+                self._run(statement, values)
 
-    def _disconnect(self) -> None:
-        connection, self._connection, self._table = self._connection, None, None
-        if connection is not None:
-            connection.close()
+    def forget_left(self) -> None:
+        """Forget ids that left long ago."""
+        with self._transaction(self._lock):
+            self._run(_FORGET, [self.settings.keep_left])
+
+    def _prepare(self) -> int:
+        """Create missing tables; return the number that PostgreSQL gave to the table of rows."""
+        self._find_pgvector()
+        oid = self._oid("table")
+        if oid is None:
+            self._run("DROP TABLE IF EXISTS {left}, {history}")  # they were of a table that is gone
+            self._run(_MAKE)
+            if self._shape.with_kinds:
+                self._run(_INDEX_KIND)
+            oid = self._oid("table")
+        if self._oid("left") is None:
+            self._run(_MAKE_LEFT)
+        self._check(oid)
+        if self._oid("history") is None:
+            self._run(_MAKE_HISTORY)
+            if (newest := self._position(_NEWEST_ROW)) is not None:
+                self._run(_ADVANCE, as_values(newest))
+        if self.settings.index == "hnsw":
+            self._run(_INDEX)
+        return int(oid or 0)
+
+    def _reach(self, history: History) -> None:
+        """Refuse a stale writer; else note how far the table has come."""
+        admit(self._position(_HELD), history, self.name)
+        self._run(_ADVANCE, as_values(history))
+
+    def _position(self, statement: str) -> History | None:
+        row = self._execute(statement).fetchone()
+        return None if row is None else History(*row)
+
+    def _find_pgvector(self) -> None:
+        found = self._one(_PGVECTOR)
+        if found is None:
+            if self._one("SELECT name FROM pg_available_extensions WHERE name = 'vector'") is None:
+                raise SinkError(
+                    f"{self.name}: this server has no pgvector; install the extension on its machine "
+                    "(https://github.com/pgvector/pgvector)"
+                )
+            try:
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+            except self._psycopg.errors.InsufficientPrivilege:
+                raise SinkError(
+                    f"{self.name}: this user may not switch pgvector on; have an administrator of the "
+                    "database run: CREATE EXTENSION vector"
+                ) from None
+            found = self._one(_PGVECTOR)
+        self._parts["schema"] = self._sql.Identifier(found)
+        self._parts["vector"] = self._sql.Identifier(found, "vector")
+
+    def _check(self, oid: int | None) -> None:
+        stored, dim, with_kinds = self._shape.stored, self._shape.dim, self._shape.with_kinds
+        there = {name: (kind, size) for name, kind, size in self._execute(_COLUMNS, [oid])}
+        expected = {"id": {"int64": "int8", "string": "text"}[stored], **_COLUMN_TYPES}
+        right = all(there.get(column, ("", 0))[0] == kind for column, kind in expected.items())
+        right = right and (there.get("kind", ("", 0))[0] == _KIND) == with_kinds
+        if right and there.get("vector") == ("vector", dim) and self._one(_KEYED, [oid]):
+            return
+        found = ", ".join(f"{column} {kind}" for column, (kind, _) in there.items() if column != "vector")
+        kind, size = there.get("vector", ("(none)", 0))
+        raise SinkError(
+            f"{self.name} has the columns {found}, vector {kind}{f'({size})' if size > 0 else ''}; ours are "
+            f"id {_TYPES[stored]} PRIMARY KEY{_MAKE_KIND if with_kinds else ''}, vector vector({dim}), "
+            "generation bigint, epoch text, version bigint, chain text: "
+            "choose another table, or drop this one"
+        )
+
+    def _copy(self, to: str, columns: str, ids: NDArray[Any], vectors: Float32 | None) -> None:
+        text = self._sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
+        statement = text.format(self._parts[to], self._sql.SQL(columns))
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for block in copy_blocks(ids, vectors):
+                copy.write(block)
+
+    def _oid(self, part: str) -> int | None:
+        text = self._parts[part].as_string(self._connection)
+        found = self._one("SELECT to_regclass(%s)::oid::bigint", [text])
+        return None if found is None else int(found)
+
+    @contextmanager
+    def _transaction(self, lock: int) -> Iterator[None]:
+        with self._connection.transaction():
+            self._connection.execute(_BEGIN, [str(round(self.settings.timeout * 1000))])
+            self._connection.execute(_LOCK, [lock])
+            yield
+
+    def _execute(self, statement: str, values: Any = None) -> Any:
+        return self._connection.execute(self._sql.SQL(statement).format(**self._parts), values)
+
+    def _run(self, statement: str, values: Any = None) -> None:
+        self._execute(statement, values)
+
+    def _one(self, statement: str, values: Any = None) -> Any:
+        row = self._execute(statement, values).fetchone()
+        return None if row is None else row[0]
+
+
+def copy_blocks(ids: NDArray[Any], vectors: Float32 | None) -> Iterator[bytes]:
+    """Yield the binary input of COPY: big-endian, the size before every field."""
+    yield _COPY_BEGINS
+    for begin in range(0, len(ids), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        yield _copy_block(ids[part], None if vectors is None else vectors[part])
+    yield _COPY_ENDS
+
+
+def _copy_block(ids: NDArray[Any], vectors: Float32 | None) -> bytes:
+    fields = 1
+    layout: list[Any] = []
+    if vectors is not None:
+        fields, dim = 2, vectors.shape[1]
+        layout = [("size", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f4", (dim,))]
+    if ids.dtype == np.int64:
+        layout = [("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), *layout]
+    block = np.zeros(len(ids), layout)
+    if vectors is not None:
+        block["size"], block["dim"], block["vector"] = 4 + 4 * dim, dim, vectors
+    if ids.dtype == np.int64:
+        block["fields"], block["id_size"], block["id"] = fields, 8, ids
+        return block.tobytes()
+    texts = [id_.encode() for id_ in ids]
+    return b"".join(
+        part
+        for text, rest in zip(texts, block, strict=True)
+        for part in (struct.pack(">hi", fields, len(text)), text, rest.tobytes())
+    )

@@ -7,27 +7,35 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from dygcn._extras import extra
-from dygcn.engine.records import History
-from dygcn.errors import OptionError
-from dygcn.serving.addresses import check_address
-from dygcn.serving.sinks.histories import FIELDS, as_values
-from dygcn.serving.sinks.settings import (
+from dygcn.serving.addresses import (
     DAY,
     YEAR,
-    OnOtherHistory,
     Settings,
+    check_address,
     check_name,
     check_seconds,
+    endpoint,
     public_address,
     secrets_of,
 )
-from dygcn.serving.sinks.vector_store import POSITION, NodeId, Rank, VectorStoreSink, key_of, lock_of
+from dygcn.serving.sinks.histories import as_values
+from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.vector_store import (
+    MARKS,
+    ROWS,
+    Condition,
+    NodeId,
+    Rank,
+    VectorStore,
+    key_of,
+    lock_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Lock
 
-    from dygcn.engine.records import Float32
+    from dygcn.engine.records import Float32, History
     from dygcn.serving.sinks.shape import Shape
 
 _KEY = "QDRANT_API_KEY"
@@ -55,7 +63,7 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
         Seconds that each request may take.
     other_history
         Action if the collection holds rows of another history; see
-        `dygcn.serving.sinks.settings.OnOtherHistory`.
+        `dygcn.serving.sinks.sink.OnOtherHistory`.
 
     Examples
     --------
@@ -75,10 +83,16 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
         allowed = "a name of letters, digits, _, . and -, at most 200"
         check_name("collection", self.collection, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", allowed)
         check_seconds("keep_left", self.keep_left, YEAR)
-        check_seconds("timeout", self.timeout, DAY)
+        check_seconds("timeout", self.timeout)
+
+    def make(self) -> StoreSink:
+        """Return the sink, not open yet."""
+        name = f"qdrant://{public_address(self.url).partition('://')[2].rstrip('/')}/{self.collection}"
+        secrets = [*secrets_of(self.url), *filter(None, [os.environ.get(_KEY)])]
+        return StoreSink(VectorStore(name, QdrantCollections(self, name), self.keep_left, secrets))
 
 
-class QdrantSink(VectorStoreSink):
+class QdrantCollections:
     """A collection with a point for each node; its payload has the ``id`` and the position of the row.
 
     That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. If nodes have kinds, the
@@ -91,22 +105,9 @@ class QdrantSink(VectorStoreSink):
     has it in its log. Qdrant itself refuses an older row of a node that has a newer one. Between processes
     nothing keeps writers apart: one that was refused by no check yet may still bring ids that the newer
     history does not have, until the next `delete_below`.
-
-    Parameters
-    ----------
-    settings
-        Where, and how.
     """
 
-    def __init__(self, settings: QdrantSettings) -> None:
-        place = public_address(settings.url).partition("://")[2].rstrip("/")
-        name = f"qdrant://{place}/{settings.collection}"
-        secrets = [*secrets_of(settings.url), *filter(None, [os.environ.get(_KEY)])]
-        super().__init__(name, QdrantStore(settings, name), settings.keep_left, secrets)
-
-
-class QdrantStore:
-    """Two collections of Qdrant; see `dygcn.serving.sinks.vector_store.VectorStore`."""
+    longest_id = 0
 
     def __init__(self, settings: QdrantSettings, name: str) -> None:
         with extra("qdrant"):
@@ -116,11 +117,10 @@ class QdrantStore:
             from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
         self.errors: tuple[type[BaseException], ...] = (ApiException, QdrantException, OSError, ValueError)
         self._models, self._settings, self._name = models, settings, name
-        self._rows, self._marks = settings.collection, f"{settings.collection}_marks"
+        self._names = {ROWS: settings.collection, MARKS: f"{settings.collection}_marks"}
         self._make = qdrant_client.QdrantClient
         self._client: Any = None
         self._shape: Shape
-        _address(settings.url)
 
     def open(self, shape: Shape) -> None:
         """Connect, by HTTP."""
@@ -128,7 +128,7 @@ class QdrantStore:
         self._client = connect(self._make, self._settings)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -137,59 +137,39 @@ class QdrantStore:
         """Return the lock of this process."""
         return lock_of(self._name)
 
-    def collections(self) -> tuple[bool, bool]:
+    def exist(self) -> tuple[bool, bool]:
         """Return whether there are rows and marks."""
-        return self._client.collection_exists(self._rows), self._client.collection_exists(self._marks)
+        rows, marks = map(self._client.collection_exists, self._names.values())
+        return rows, marks
 
-    def create_marks(self) -> None:
-        """Create the collection of marks; its points have no vectors."""
-        self._client.delete_collection(self._marks)
-        self._client.create_collection(self._marks, vectors_config={})
+    def create(self, of: str) -> None:
+        """Create a collection; marks have no vectors."""
+        vectors: Any = {}
+        if of == ROWS:
+            distance = self._models.Distance[self._settings.distance.upper()]
+            vectors = self._models.VectorParams(size=self._shape.dim, distance=distance)
+        else:
+            self._client.delete_collection(self._names[of])
+        self._client.create_collection(self._names[of], vectors_config=vectors)
 
-    def create_rows(self, shape: Shape) -> None:
-        """Create the collection of rows."""
-        distance = self._models.Distance[self._settings.distance.upper()]
-        vectors = self._models.VectorParams(size=shape.dim, distance=distance)
-        self._client.create_collection(self._rows, vectors_config=vectors)
+    def select(self, of: str, where: Sequence[Condition], fields: Sequence[str], most: int) -> list[Any]:
+        """Return points by their ids, or by a filter."""
+        name, payload = self._names[of], list(fields)
+        if where and where[0][1] == "in":
+            found = self._client.retrieve(name, _keys(where[0]), with_payload=payload)
+        else:
+            found, _ = self._client.scroll(name, self._filter(where), limit=most, with_payload=payload)
+        return [{"key": str(one.id), **one.payload} for one in found]
 
-    def shape_there(self) -> str:
-        """Return the shape that was kept with the position."""
-        found = self._retrieve(self._marks, [POSITION], ["shape"])
-        return str(found[0].payload["shape"]) if found else "(none)"
+    def delete(self, of: str, where: Sequence[Condition]) -> None:
+        """Delete points by a filter."""
+        selector = self._models.FilterSelector(filter=self._filter(where))
+        self._client.delete(self._names[of], selector, wait=True)
 
-    def marks(self, keys: Sequence[str]) -> dict[str, History]:
-        """Return those marks that are there."""
-        found = self._retrieve(self._marks, keys, list(FIELDS))
-        return {str(one.id): History(*(one.payload[field] for field in FIELDS)) for one in found}
-
-    def put_marks(self, keys: Sequence[str], history: History, at: int, shape: str = "") -> None:
-        """Write marks, whatever was there."""
-        payload = {**as_values(history), "at": at, "shape": shape}
-        points = [self._models.PointStruct(id=key, vector={}, payload=payload) for key in keys]
-        self._client.upsert(self._marks, points, wait=True)
-
-    def delete_marks(self, keys: Sequence[str]) -> None:
-        """Delete marks."""
-        self._client.delete(self._marks, self._models.PointIdsList(points=list(keys)), wait=True)
-
-    def delete_marks_before(self, at: int) -> None:
-        """Delete marks of an earlier time."""
-        early = self._models.FieldCondition(key="at", range=self._models.Range(lt=at))
-        self._delete(self._marks, must=[early])
-
-    def delete_marks_of_others(self, generation: int) -> None:
-        """Delete marks of other generations."""
-        self._delete(self._marks, must_not=[self._equal("generation", generation)])
-
-    def any_rows(self) -> bool:
-        """Return whether there is any row."""
-        return bool(self._client.scroll(self._rows, limit=1, with_payload=False)[0])
-
-    def ranks(self, ids: Sequence[NodeId]) -> dict[NodeId, Rank]:
-        """Return the rank of each id that has a row."""
-        found = self._retrieve(self._rows, list(map(key_of, ids)), ["id", "generation", "version"])
-        payloads = [one.payload for one in found]
-        return {one["id"]: (one["generation"], one["version"]) for one in payloads}
+    def put_marks(self, keys: Sequence[str], values: dict[str, Any]) -> None:
+        """Write marks."""
+        points = [self._models.PointStruct(id=key, vector={}, payload=values) for key in keys]
+        self._client.upsert(self._names[MARKS], points, wait=True)
 
     def put_rows(self, ids: Sequence[NodeId], vectors: Float32, history: History) -> None:
         """Write rows, each unless Qdrant has a newer one."""
@@ -200,69 +180,51 @@ class QdrantStore:
             vectors=vectors.tolist(),
             payloads=[{**self._shape.id_fields(id_), **payload} for id_ in ids],
         )
-        older = self._models.Filter(should=self._lower(rank))
-        self._client.upsert(self._rows, batch, wait=True, update_filter=older)
+        older = self._filter([("rank", "<", rank)])
+        self._client.upsert(self._names[ROWS], batch, wait=True, update_filter=older)
 
-    def delete_rows(self, ids: Sequence[NodeId], below: Rank) -> None:
-        """Delete those rows of ids that are of a lower rank."""
-        these = self._models.HasIdCondition(has_id=list(map(key_of, ids)))
-        self._delete(self._rows, must=[these], should=self._lower(below))
-
-    def delete_rows_of_others(self, epoch: str) -> None:
-        """Delete rows of other epochs."""
-        self._delete(self._rows, must_not=[self._equal("epoch", epoch)])
-
-    def ids_below(self, version: int, epoch: str, most: int) -> list[NodeId]:
-        """Return ids whose rows are of an epoch and below a version."""
-        lower = self._lower((0, version))[2:]  # words of the version alone
-        for condition in lower:
-            condition.must = condition.must[2:]
-        where = self._models.Filter(must=[self._equal("epoch", epoch)], should=lower)
-        found, _ = self._client.scroll(self._rows, where, limit=most, with_payload=["id"])
-        return [one.payload["id"] for one in found]
-
-    def _retrieve(self, collection: str, keys: Sequence[str], fields: list[str]) -> Any:
-        return self._client.retrieve(collection, list(keys), with_payload=fields)
-
-    def _delete(self, collection: str, **where: Any) -> None:
-        selector = self._models.FilterSelector(filter=self._models.Filter(**where))
-        self._client.delete(collection, selector, wait=True)
+    def _filter(self, where: Sequence[Condition]) -> Any:
+        must, must_not, should = [], [], []
+        for field, operator, value in where:
+            if field == "rank":
+                should += self._lower(list(zip(_WORDS, _as_payload(value).values(), strict=True)))
+            elif (field, operator) == ("version", "<"):
+                should += self._lower(list(zip(_WORDS, _as_payload((0, value)).values(), strict=True))[2:])
+            elif operator == "in":
+                must.append(self._models.HasIdCondition(has_id=_keys((field, operator, value))))
+            elif operator == "<":
+                must.append(self._models.FieldCondition(key=field, range=self._models.Range(lt=value)))
+            else:
+                (must_not if operator == "!=" else must).append(self._equal(field, value))
+        return self._models.Filter(must=must or None, must_not=must_not or None, should=should or None)
 
     def _equal(self, field: str, value: int | str) -> Any:
         return self._models.FieldCondition(key=field, match=self._models.MatchValue(value=value))
 
-    def _lower(self, rank: Rank) -> list[Any]:
-        """Return conditions of which one holds for a lower rank: less, at the first word that differs."""
-        words = list(zip(_WORDS, _as_payload(rank).values(), strict=True))
+    def _lower(self, words: list[tuple[str, int]]) -> list[Any]:
+        """Return conditions of which one holds for lower words: less, at the first word that differs."""
         return [
             self._models.Filter(
                 must=[
-                    *(self._equal(*before) for before in words[:place]),
+                    *(self._equal(*before) for before in words[:at]),
                     self._models.FieldCondition(key=field, range=self._models.Range(lt=word)),
                 ]
             )
-            for place, (field, word) in enumerate(words)
+            for at, (field, word) in enumerate(words)
         ]
 
 
 def connect(make: Any, settings: QdrantSettings) -> Any:
     """Return a client of the server that settings name."""
-    url, key = _address(settings.url)
-    return make(url=url, api_key=key, timeout=max(1, round(settings.timeout)), check_compatibility=False)
-
-
-def _address(url: str) -> tuple[str, str | None]:
-    """Return an address without its key, and the key."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 6333
-    except ValueError:
-        raise OptionError(
-            "url is not an address of Qdrant; allowed is http://host:6333 or https://"
-        ) from None
+    parts = urlsplit(settings.url)
     key = unquote(parts.password or parts.username or "") or os.environ.get(_KEY)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{parts.scheme}://{host}:{port}{parts.path}", key
+    timeout = max(1, round(settings.timeout))
+    return make(url=endpoint(settings.url, 6333), api_key=key, timeout=timeout, check_compatibility=False)
+
+
+def _keys(condition: Condition) -> list[str]:
+    field, _, values = condition
+    return list(values) if field == "key" else list(map(key_of, values))
 
 
 def _as_payload(rank: Rank) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The shape that a sink was opened with, and whether rows are of that shape."""
+"""The shape of the rows of a sink: the type of their ids and the size of their vectors."""
 
 from __future__ import annotations
 
@@ -25,16 +25,8 @@ class Shape:
 
     Which kinds of nodes there are does not matter, only whether there are any: a refit may add some.
 
-    Examples
-    --------
-    >>> str(Shape("int64", 8))
-    'int64:8'
-    >>> str(Shape("user:int64,item:string", 8))
-    'kind:string:8'
-    >>> Shape("float", 8)
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.SinkError: a sink was opened for ids of type 'float' and vectors of size 8; allowed are ...
+    >>> str(Shape("int64", 8)), str(Shape("user:int64,item:string", 8))
+    ('int64:8', 'kind:string:8')
     """
 
     ids: str
@@ -59,21 +51,19 @@ class Shape:
 
     @property
     def stored(self) -> str:
-        """How ids are stored, ``"int64"`` or ``"string"``."""
+        """The type that ids are stored as, ``"int64"`` or ``"string"``."""
         return stored_type(self.ids)
 
     def id_fields(self, id_: Any) -> dict[str, Any]:
         """Return the fields that name a node in its row.
 
-        Examples
-        --------
         >>> Shape("user:int64,item:int64", 8).id_fields("item:50"), Shape("int64", 8).id_fields(50)
         ({'id': 'item:50', 'kind': 'item'}, {'id': 50})
         """
         return {"id": id_, "kind": kind_of(id_)} if self.with_kinds else {"id": id_}
 
     def refuse(self, name: str, there: str) -> None:
-        """Raise a SinkError unless the shape of the rows in a sink (as text) is this one."""
+        """Raise SinkError unless the shape that a sink holds (as text) is this one."""
         if there != str(self):
             raise SinkError(
                 f"{name} holds rows of the shape {there} (type of ids, size of vectors), ours are {self}: "
@@ -81,7 +71,7 @@ class Shape:
             )
 
     def check(self, rows: Rows, name: str) -> None:
-        """Raise a SinkError unless rows are of this shape, and each of the sequence of their history."""
+        """Raise SinkError unless rows are of this shape, with the sequence of their history as version."""
         check_history(rows.history, name)
         if rows.vectors.ndim != 2 or rows.vectors.shape[1] != self.dim or rows.vectors.dtype != np.float32:
             raise SinkError(
@@ -102,15 +92,8 @@ class Shape:
                 )
 
 
-def opened(shape: Shape | None, name: str) -> Shape:
-    """Return the shape that a sink was opened with; raise a SinkError if it is not open."""
-    if shape is None:
-        raise SinkError(f"{name} is not open; call open() first")
-    return shape
-
-
 def check_finite(rows: Rows, name: str, why: str) -> None:
-    """Raise a SinkError that names an id with a vector that is not finite, where a sink cannot take it."""
+    """Raise SinkError, with the first id, if a vector is not finite."""
     bad = np.flatnonzero(~np.isfinite(rows.vectors).all(axis=1))
     if len(bad):
         raise SinkError(f"{name}: the vector of {rows.ids[bad].tolist()[0]!r} is not finite, and {why}")

@@ -1,11 +1,31 @@
-"""The protocol of a sink. Its docstrings name the traps for authors of a new one."""
+"""The contract of a sink, and the life that every sink leads around what its engine does.
+
+The docstrings of `Sink` and `Store` name the traps for authors of a new one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from dygcn.errors import OtherHistory, SinkError
+from dygcn.serving.addresses import failure
+from dygcn.serving.sinks.histories import check_history
+from dygcn.serving.sinks.shape import Shape, check_finite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dygcn.engine.records import History, Rows
+
+OnOtherHistory: TypeAlias = Literal["rewrite", "refuse"]
+"""Action if a sink holds rows of an older history than ours, or of a copy that diverged.
+
+``"rewrite"`` writes all rows again and then deletes those of the other history; ``"refuse"`` does not change
+the sink and reports it in ``/v1/status``. Rows of a newer history are never replaced.
+"""
+_FORGET_EVERY = 3600.0  # seconds
+_Result = TypeVar("_Result")
 
 
 class Sink(Protocol):
@@ -75,3 +95,117 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release all resources. Safe to call twice, and on a sink that was never opened."""
+
+
+@runtime_checkable
+class SinkSettings(Protocol):
+    """Settings of a sink: a subclass of `dygcn.serving.addresses.Settings` whose tag is its `kind`."""
+
+    other_history: OnOtherHistory
+
+    def make(self) -> Sink:
+        """Return the sink, not open yet. Its client is imported only now, under ``with extra(...)``."""
+
+
+class Store(Protocol):
+    """What an engine does for a `StoreSink`. Any call may be repeated; any may follow a lost connection."""
+
+    name: str
+    errors: tuple[type[BaseException], ...]
+    """Errors of the client, which become a SinkError."""
+    secrets: Sequence[str]
+    """Texts that no error may show."""
+    not_finite: str
+    """Why the engine cannot keep NaN and infinity; empty: it can."""
+
+    def connect(self, shape: Shape) -> None:
+        """Connect, create what is missing, and refuse rows of another shape."""
+
+    def disconnect(self) -> None:
+        """Release all resources. Safe to call twice, and without a connection."""
+
+    def held(self) -> History | None:
+        """Return the newest position that was written; None: there are no rows."""
+
+    def write(self, rows: Rows) -> None:
+        """Write rows, of which there are some, as `Sink.write` says."""
+
+    def delete_below(self, floor: int, history: History) -> None:
+        """Delete rows, as `Sink.delete_below` says."""
+
+    def forget_left(self) -> None:
+        """Forget ids that left longer ago than the settings say; called now and then."""
+
+
+class StoreSink:
+    """A sink on a `Store`: checks rows, connects when needed, and again after every error."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._shape: Shape | None = None
+        self._connected = False
+        self._forgot = 0.0
+
+    @property
+    def name(self) -> str:
+        """Kind and address, without secrets."""
+        return self.store.name
+
+    def open(self, ids: str, dim: int) -> History | None:
+        """Connect; create what is missing; return the newest position that was written."""
+        self.close()
+        shape = Shape(ids, dim)
+        held = self._call(shape, self.store.held)
+        self._shape = shape
+        return held
+
+    def write(self, rows: Rows) -> None:
+        """Write rows and delete those that left, unless the store has a later version."""
+        shape = self._opened()
+        shape.check(rows, self.name)
+        if self.store.not_finite:
+            check_finite(rows, self.name, self.store.not_finite)
+        if len(rows) == 0:
+            return
+        self._call(shape, lambda: self.store.write(rows))
+        if time.monotonic() - self._forgot > _FORGET_EVERY:
+            self._call(shape, self._forget_left)
+
+    def delete_below(self, floor: int, history: History) -> None:
+        """Delete rows of other epochs, and rows below a version."""
+        shape = self._opened()
+        check_history(history, self.name)
+        self._call(shape, lambda: self.store.delete_below(floor, history))
+
+    def close(self) -> None:
+        """Disconnect. Safe to call twice."""
+        self._shape = None
+        self._disconnect()
+
+    def _opened(self) -> Shape:
+        if self._shape is None:
+            raise SinkError(f"{self.name} is not open; call open() first")
+        return self._shape
+
+    def _call(self, shape: Shape, what: Callable[[], _Result]) -> _Result:
+        try:
+            if not self._connected:
+                self.store.connect(shape)
+                self._forget_left()
+                self._connected = True
+            return what()
+        except OtherHistory:
+            raise
+        except BaseException as error:
+            self._disconnect()
+            if isinstance(error, SinkError) or not isinstance(error, self.store.errors):
+                raise
+            raise failure(SinkError, self.name, error, self.store.secrets) from None
+
+    def _forget_left(self) -> None:
+        self.store.forget_left()
+        self._forgot = time.monotonic()
+
+    def _disconnect(self) -> None:
+        self._connected = False
+        self.store.disconnect()

@@ -1,52 +1,61 @@
 """Where events come from: one file each, one contract.
 
 ======  ==================================  ==============================================================
-source  stream of a message                 its position
+source  stream of a message                 its offset
 ======  ==================================  ==============================================================
 nats    ``nats:<stream>``                   the sequence
 redis   ``redis:<stream>``                  the id: milliseconds, then 22 bits of its sequence
 kafka   ``kafka:<topic>/<partition>``       the offset
-file    ``file:<name>``                     the byte behind the line
+file    ``file:<name>``                     the byte after the line
 ======  ==================================  ==============================================================
+
+Other distributions bring settings of further kinds as entry points of the group ``dygcn.sources``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any
 
-from dygcn.serving.sources.files import FileSettings, FileSource
-from dygcn.serving.sources.kafka import KafkaSettings, KafkaSource
-from dygcn.serving.sources.nats import NatsSettings, NatsSource
-from dygcn.serving.sources.redis import RedisSettings, RedisSource
-from dygcn.serving.sources.source import Source
+from dygcn.serving.addresses import read_by_kind
+from dygcn.serving.sources.files import FileSettings
+from dygcn.serving.sources.kafka import KafkaSourceSettings
+from dygcn.serving.sources.nats import NatsSourceSettings
+from dygcn.serving.sources.redis import RedisSourceSettings
+from dygcn.serving.sources.source import ReaderSource, Source, SourceSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-SourceSettings: TypeAlias = NatsSettings | RedisSettings | KafkaSettings | FileSettings
-"""Settings of any source; in files, ``kind`` says which."""
-
-_SOURCES: dict[type[SourceSettings], Callable[[Any], Source]] = {
-    NatsSettings: NatsSource,
-    RedisSettings: RedisSource,
-    KafkaSettings: KafkaSource,
-    FileSettings: FileSource,
+SOURCES: dict[str, type[Any]] = {
+    "nats": NatsSourceSettings,
+    "redis": RedisSourceSettings,
+    "kafka": KafkaSourceSettings,
+    "file": FileSettings,
 }
+"""Our settings by their ``kind``."""
+GROUP = "dygcn.sources"
+"""The group of entry points for settings of other distributions."""
 
 __all__ = [
+    "GROUP",
+    "SOURCES",
     "FileSettings",
-    "FileSource",
-    "KafkaSettings",
-    "KafkaSource",
-    "NatsSettings",
-    "NatsSource",
-    "RedisSettings",
-    "RedisSource",
+    "KafkaSourceSettings",
+    "NatsSourceSettings",
+    "ReaderSource",
+    "RedisSourceSettings",
     "Source",
     "SourceSettings",
     "make_source",
+    "read_source",
 ]
+
+
+def read_source(raw: Any) -> SourceSettings:
+    """Return the settings that one table of a settings file describes.
+
+    >>> read_source({"kind": "file", "path": "events.ndjson"})
+    FileSettings(path='events.ndjson', pattern='*.ndjson', form='ndjson')
+    """
+    settings: SourceSettings = read_by_kind(raw, SOURCES, GROUP)
+    return settings
 
 
 def make_source(settings: SourceSettings) -> Source:
@@ -59,9 +68,7 @@ def make_source(settings: SourceSettings) -> Source:
 
     Examples
     --------
-    >>> import msgspec
-    >>> settings = msgspec.convert({"kind": "file", "path": "events.ndjson"}, SourceSettings)
-    >>> make_source(settings).name
+    >>> make_source(FileSettings(path="events.ndjson")).name
     'file:events.ndjson'
     """
-    return _SOURCES[type(settings)](settings)
+    return settings.make()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
-from dygcn.serving.sources.settings import Settings, check_name, failure, not_open
+from dygcn.serving.addresses import Settings, check_name, failure
+from dygcn.serving.sources.source import ReaderSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,126 +44,101 @@ class FileSettings(Settings, frozen=True, tag="file"):
     def __post_init__(self) -> None:
         check_name("pattern", self.pattern, r"[^/\\]+", "the name of a file, in which * stands for anything")
 
+    def make(self) -> ReaderSource:
+        """Return the source, not open yet."""
+        return ReaderSource(FileReader(self))
 
-class FileSource:
+
+class FileReader:
     """Lines of one file, or of each file of a folder, in the order in which they were appended.
 
-    The stream of a file is ``file:<its name>`` (so no two that one service reads may have the same), a
-    position the byte behind a line. A last line without its
-    end waits until it has one. New files of a folder are found while it is read. A file may be deleted once
-    it was read; it must not be shortened, replaced, or renamed to another name that the pattern fits. Of
-    lines that are longer than 16 MiB only the beginning is handed on.
-
-    Parameters
-    ----------
-    settings
-        Which files.
+    The stream of a file is ``file:<its name>`` (so no two that one service reads may have the same), an
+    offset the byte after a line. A last line without its end waits until it has one. New files of a folder
+    are found while it is read. A file may be deleted once it was read; it must not be shortened, replaced, or
+    renamed to another name that the pattern fits. Lines longer than 16 MiB are cut.
     """
 
+    errors: tuple[type[BaseException], ...] = ()
+    secrets: Sequence[str] = ()
+
     def __init__(self, settings: FileSettings) -> None:
-        self._settings = settings
-        self._path = Path(settings.path)
+        self.name = f"file:{settings.path}"
+        self._settings, self._path = settings, Path(settings.path)
         self._after: dict[str, int] = {}
-        self._files: dict[str, _GrowingFile] | None = None
+        self._files: dict[str, _GrowingFile] = {}
         self._waiting: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Kind and path."""
-        return f"file:{self._settings.path}"
-
-    def open(self, after: Mapping[str, int]) -> None:
-        """Open the files, each behind its cursor.
-
-        Raises
-        ------
-        SourceError
-            If there is no such file or folder, or a file is not the one of which the cursor is known.
-        """
-        self.close()
+    def connect(self, after: Mapping[str, int]) -> None:
+        """Open the files, each after its offset."""
         if not self._path.exists():
             raise SourceError(f"{self.name}: there is no such file or folder; an empty one will do")
-        self._after, self._files = dict(after), {}
-        try:
-            self._find()
-        except SourceError:
-            self.close()
-            raise
+        self._after = dict(after)
+        self._find()
 
-    def read(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further lines, none after `timeout` seconds.
+    def disconnect(self) -> None:
+        """Close all files."""
+        files, self._files, self._waiting = self._files, {}, None
+        for file in files.values():
+            file.close()
 
-        Raises
-        ------
-        SourceError
-            If a file became shorter, or was replaced.
-        """
+    def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further lines."""
         until = time.monotonic() + timeout
         while True:
-            files = self._find()
+            self._find()
             messages: list[Message] = []
-            for stream, file in list(files.items()):
-                for position, line in file.lines(limit - len(messages)):
-                    messages.append(Message(stream, position, line, self._settings.form))
+            for stream, file in list(self._files.items()):
+                for offset, line in file.lines(limit - len(messages)):
+                    messages.append(Message(stream, offset, line, self._settings.form))
                 if len(messages) >= limit:
-                    files[stream] = files.pop(stream)  # the others come first next time
+                    self._files[stream] = self._files.pop(stream)  # the others come first next time
                     break
-            self._waiting = sum(file.waiting for file in files.values())
+            self._waiting = sum(file.waiting for file in self._files.values())
             left = until - time.monotonic()
             if messages or left <= 0:
                 return messages
             time.sleep(min(_PAUSE, left))
 
     def lag(self) -> int | None:
-        """Return how many bytes waited behind the last line when it was read."""
+        """Return how many bytes waited at the last read."""
         return self._waiting
 
-    def close(self) -> None:
-        """Let go of all files. Safe to call twice."""
-        files, self._files, self._waiting = self._files, None, None
-        for file in (files or {}).values():
-            file.close()
-
-    def _find(self) -> dict[str, _GrowingFile]:
-        """Open new files, close those that were read and deleted, and return the open ones."""
-        files = self._files
-        if files is None:
-            raise not_open(self.name)
+    def _find(self) -> None:
+        """Open new files, and close those that were read and deleted."""
         paths = sorted(self._path.glob(self._settings.pattern)) if self._path.is_dir() else [self._path]
         for path in paths:
             stream = f"file:{path.name}"
-            if stream not in files and path.is_file():
-                files[stream] = _GrowingFile(path, self._after.get(stream, 0))
-        for stream, file in list(files.items()):
+            if stream not in self._files and path.is_file():
+                self._files[stream] = _GrowingFile(path, self._after.get(stream, 0))
+        for stream, file in list(self._files.items()):
             if file.ended(gone_is_an_end=self._path.is_dir()):
-                self._after[stream] = file.position
-                files.pop(stream).close()
-        return files
+                self._after[stream] = file.offset
+                self._files.pop(stream).close()
 
 
 class _GrowingFile:
     """One file, read from a byte on."""
 
-    def __init__(self, path: Path, position: int) -> None:
-        self.path, self.position = path, position
+    def __init__(self, path: Path, offset: int) -> None:
+        self.path, self.offset = path, offset
         self.waiting = 0
         try:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
-            raise failure(str(path), error) from None
+            raise failure(SourceError, str(path), error) from None
         try:
             self._check(path)
         except SourceError:
             self._file.close()
             raise
-        self._file.seek(position)
+        self._file.seek(offset)
 
     def ended(self, gone_is_an_end: bool) -> bool:
-        """Check that it is still the same file; say whether it is gone and all of it was read."""
+        """Check that it is still the same file; return whether it is gone and was read to its end."""
         try:
             self._check(self.path)
         except FileNotFoundError:
-            if gone_is_an_end and self._size() == self.position:
+            if gone_is_an_end and self._size() == self.offset:
                 return True
             raise SourceError(
                 f"{self.path} was deleted before its end was read; bring it back, or take it as lost"
@@ -170,9 +146,9 @@ class _GrowingFile:
         return False
 
     def lines(self, limit: int) -> list[tuple[int, bytes]]:
-        """Return further whole lines with the position behind each; empty ones are left out."""
+        """Return further complete lines with the offset after each; empty ones are left out."""
         found: list[tuple[int, bytes]] = []
-        position = self.position
+        offset = self.offset
         while len(found) < limit:
             line = self._file.readline(LONGEST_LINE)
             length, end = len(line), line
@@ -180,13 +156,13 @@ class _GrowingFile:
                 end = self._file.readline(LONGEST_LINE)
                 length += len(end)
             if not end:
-                self._file.seek(position)
+                self._file.seek(offset)
                 break
-            position += length
+            offset += length
             if line.strip():
-                found.append((position, line.rstrip(b"\r\n")))
-        self.position = position
-        self.waiting = max(self._size() - position, 0)
+                found.append((offset, line.rstrip(b"\r\n")))
+        self.offset = offset
+        self.waiting = max(self._size() - offset, 0)
         return found
 
     def close(self) -> None:
@@ -196,20 +172,20 @@ class _GrowingFile:
         return os.fstat(self._file.fileno()).st_size
 
     def _byte_before(self) -> bytes:
-        self._file.seek(self.position - 1)
+        self._file.seek(self.offset - 1)
         return self._file.read(1)
 
     def _check(self, path: Path) -> None:
         ours = os.fstat(self._file.fileno())
         if not os.path.samestat(os.stat(path), ours):
             raise SourceError(f"{path} was replaced by another file; give every file a name of its own")
-        if ours.st_size < self.position:
+        if ours.st_size < self.offset:
             raise SourceError(
-                f"{path} has {ours.st_size} bytes, {self.position} of which were read: it was shortened or "
+                f"{path} has {ours.st_size} bytes, {self.offset} of which were read: it was shortened or "
                 "replaced, and what it held may be lost; files may only grow"
             )
-        if self.position and self._byte_before() != b"\n":
+        if self.offset and self._byte_before() != b"\n":
             raise SourceError(
-                f"{path} has no end of a line at byte {self.position}, up to which it was read: it was "
+                f"{path} has no end of a line at byte {self.offset}, up to which it was read: it was "
                 "rewritten; files may only grow"
             )

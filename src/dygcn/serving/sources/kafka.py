@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from dygcn._extras import extra
 from dygcn.engine.records import Message
-from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources.settings import (
-    Form,
-    Settings,
-    check_name,
-    check_timeout,
-    failure,
-    not_open,
-    secrets_of,
-)
+from dygcn.errors import SourceError
+from dygcn.serving.brokers import KafkaConnection
+from dygcn.serving.sources.source import Form, ReaderSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_log = logging.getLogger(__name__)
-_log.addHandler(logging.NullHandler())  # librdkafka would write to stderr
-_OURS = {
-    "bootstrap.servers",
-    "group.id",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "auto.offset.reset",
-    "isolation.level",
-    "allow.auto.create.topics",
-    "error_cb",
-    "logger",
+_FIXED = {
+    "group.id": "dygcn",  # required, and not used
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": False,
 }
 
 
-class KafkaSettings(Settings, frozen=True, tag="kafka"):
+class KafkaSourceSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka"):
     """Which topic is read.
 
     Parameters
@@ -57,118 +42,82 @@ class KafkaSettings(Settings, frozen=True, tag="kafka"):
 
     Examples
     --------
-    >>> KafkaSettings(servers="kafka.example:9092", topic="clicks", options={"sasl.password": "s3cret"})
-    KafkaSettings(servers='kafka.example:9092', topic='clicks', ..., options={'sasl.password': '...'})
+    >>> KafkaSourceSettings(servers="kafka.example:9092", topic="clicks", options={"sasl.password": "s3cret"})
+    KafkaSourceSettings(servers='kafka.example:9092', ..., options={'sasl.password': '...'}, form='json')
     """
 
-    servers: str
-    topic: str
-    form: Form = "json"
     timeout: float = 10.0
-    options: dict[str, str] = msgspec.field(default_factory=dict)
+    form: Form = "json"
 
     def __post_init__(self) -> None:
-        check_name("topic", self.topic, r"[A-Za-z0-9._-]{1,249}", "at most 249 letters, digits, ., _ and -")
-        check_name("servers", self.servers, r"[^\s,@/]+(,[^\s,@/]+)*", "host:port, with commas between")
-        check_timeout(self.timeout)
-        if taken := ", ".join(sorted(_OURS & self.options.keys())):
-            raise OptionError(f"the options {taken} are ours: with others, events could be lost")
+        super().__post_init__()
+        self.check_options(_FIXED.keys() | {"error_cb", "logger"}, "with others, events could be lost")
+
+    def make(self) -> ReaderSource:
+        """Return the source, not open yet."""
+        return ReaderSource(KafkaReader(self))
 
 
-class KafkaSource:
+class KafkaReader:
     """All partitions of a topic, read by offset; nothing is committed, and no group is joined.
 
-    The stream of a record is ``kafka:<topic>/<partition>``, its position the offset. Only committed
-    transactions are read. Partitions that are added are noticed when it is opened again. librdkafka comes
-    back by itself to brokers that were away; when all of them are, reading says so.
+    The stream of a record is ``kafka:<topic>/<partition>``. Only committed transactions are read. Partitions
+    that are added are noticed when it is opened again. librdkafka comes back by itself to brokers that were
+    away; when all of them are, reading says so.
 
     Tested against the cluster that librdkafka simulates.
-
-    Parameters
-    ----------
-    settings
-        Where, and which.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSourceSettings) -> None:
         with extra("kafka"):
             import confluent_kafka  # noqa: PLC0415
-        self._kafka = confluent_kafka
-        self._settings = settings
+        self._kafka, self._settings = confluent_kafka, settings
+        self.name = f"kafka://{settings.servers} {settings.topic}"
+        self.errors: tuple[type[BaseException], ...] = (confluent_kafka.KafkaException,)
+        self.secrets = settings.secrets()
         self._consumer: Any = None
+        self._forget()
+
+    def _forget(self) -> None:
         self._next: dict[int, int | None] = {}  # the next offset, if known
         self._failed: Any = None  # error of a partition, which is final
         self._lost: Any = None  # error of all brokers, which may come back
         self._waiting: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Kind and address, without secrets."""
-        return f"kafka://{self._settings.servers} {self._settings.topic}"
+    def connect(self, after: Mapping[str, int]) -> None:
+        """Connect, look up the partitions, and begin each after its offset."""
+        self._consumer = self._connect()
+        self._assign(self._partitions(after), after)
 
-    def open(self, after: Mapping[str, int]) -> None:
-        """Connect, look up the partitions, and begin each behind its cursor.
-
-        Raises
-        ------
-        SourceError
-            If no broker can be reached, there is no such topic, or records behind a cursor were deleted.
-        """
-        self.close()
-        try:
-            self._consumer = self._connect()
-            self._assign(self._partitions(after), after)
-        except (self._kafka.KafkaException, SourceError) as error:
-            self.close()
-            raise self._failure(error) from None
-
-    def read(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further records, none after `timeout` seconds.
-
-        Raises
-        ------
-        SourceError
-            If all brokers are away, or records were deleted before they were read.
-        """
-        if self._consumer is None:
-            raise not_open(self.name)
-        try:
-            messages = [] if self._failed else [self._message(one) for one in self._fetch(limit, timeout)]
-            if not messages and (self._failed or self._lost):
-                raise self._kafka.KafkaException(self._failed or self._lost)
-            self._waiting = self._count()
-        except (self._kafka.KafkaException, SourceError) as error:
-            self.close()
-            raise self._failure(error) from None
+    def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further records; an error is raised after the good records before it."""
+        messages = [] if self._failed else [self._message(one) for one in self._consume(limit, timeout)]
+        if not messages and (error := self._failed or self._lost):
+            if error.code() in (
+                self._kafka.KafkaError.OFFSET_OUT_OF_RANGE,
+                self._kafka.KafkaError._AUTO_OFFSET_RESET,
+            ):
+                raise SourceError(
+                    f"{self.name}: the next records are no longer there, or never were; unread records may "
+                    f"be lost ({error.str()})"
+                )
+            raise self._kafka.KafkaException(error)
+        self._waiting = self._count()
         return messages
 
     def lag(self) -> int | None:
-        """Return how many records waited at the last read, where that is known."""
+        """Return how many records waited at the last read."""
         return self._waiting
 
-    def close(self) -> None:
-        """Let go of the connections. Safe to call twice."""
+    def disconnect(self) -> None:
+        """Close the connections."""
         consumer, self._consumer = self._consumer, None
-        self._next, self._failed, self._lost, self._waiting = {}, None, None, None
+        self._forget()
         if consumer is not None:
             consumer.close()
 
     def _connect(self) -> Any:
-        settings = self._settings
-        return self._kafka.Consumer(
-            {
-                **settings.options,
-                "bootstrap.servers": settings.servers,
-                "group.id": "dygcn",  # required, and not used
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "allow.auto.create.topics": False,
-                "error_cb": self._note,
-            },
-            logger=_log,
-        )
+        return self._settings.connect(self._kafka.Consumer, {**_FIXED, "error_cb": self._note})
 
     def _partitions(self, after: Mapping[str, int]) -> list[int]:
         topic = self._settings.topic
@@ -189,11 +138,12 @@ class KafkaSource:
     def _assign(self, partitions: list[int], after: Mapping[str, int]) -> None:
         assigned = []
         for partition in partitions:
-            cursor = after.get(f"kafka:{self._settings.topic}/{partition}")
-            self._next[partition] = None if cursor is None else cursor + 1
-            if cursor is not None:
-                self._check(partition, cursor + 1)
-            begin = self._kafka.OFFSET_BEGINNING if cursor is None else cursor + 1
+            offset = after.get(f"kafka:{self._settings.topic}/{partition}")
+            begin = self._next[partition] = None if offset is None else offset + 1
+            if begin is None:
+                begin = self._kafka.OFFSET_BEGINNING
+            else:
+                self._check(partition, begin)
             assigned.append(self._kafka.TopicPartition(self._settings.topic, partition, begin))
         self._consumer.assign(assigned)
 
@@ -210,7 +160,7 @@ class KafkaSource:
         if begin > high:
             raise SourceError(f"{where} ends at {high}, {begin} is next: was the topic created again?")
 
-    def _fetch(self, limit: int, timeout: float) -> list[Any]:
+    def _consume(self, limit: int, timeout: float) -> list[Any]:
         """Wait for one record and return all that arrived; an error is raised after the good records."""
         records = self._consumer.consume(1, timeout)
         if records and limit > 1:
@@ -243,15 +193,3 @@ class KafkaSource:
             self._kafka.KafkaError._AUTHENTICATION,
         ):
             self._lost = error
-
-    def _failure(self, error: Exception) -> SourceError:
-        if isinstance(error, SourceError):
-            return error
-        detail: Any = error.args[0] if error.args else error
-        code = detail.code() if isinstance(detail, self._kafka.KafkaError) else None
-        if code in (self._kafka.KafkaError.OFFSET_OUT_OF_RANGE, self._kafka.KafkaError._AUTO_OFFSET_RESET):
-            return SourceError(
-                f"{self.name}: the next records are no longer there, or never were; what was not read may be "
-                f"lost ({detail.str()})"
-            )
-        return failure(self.name, error, secrets_of("", self._settings.options))

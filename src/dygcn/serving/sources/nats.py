@@ -7,26 +7,17 @@ import json
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from dygcn._extras import extra
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
+from dygcn.serving.addresses import check_name, public_address, secrets_of
+from dygcn.serving.brokers import NatsConnection
 from dygcn.serving.event_loop import LoopThread
-from dygcn.serving.sources.settings import (
-    Form,
-    Settings,
-    check_address,
-    check_name,
-    check_timeout,
-    failure,
-    not_open,
-    public_address,
-    secrets_of,
-)
+from dygcn.serving.sources.source import Form, ReaderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _PULL = 1_000  # messages requested at once, at most
 _PATIENCE = 5.0  # seconds that the server keeps a request for messages
@@ -34,10 +25,9 @@ _GRACE = 0.5  # seconds after which a request that the server should have ended 
 _UNANSWERED = 3  # lost requests in a row after which stream or consumer counts as gone
 _IDLE = 300.0  # seconds without a read after which the server forgets us
 _OVER = {"404", "408"}  # the end of a request: no messages, no more time
-_Result = TypeVar("_Result")
 
 
-class NatsSettings(Settings, frozen=True, tag="nats"):
+class NatsSourceSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
     """Which stream is read.
 
     Parameters
@@ -58,46 +48,38 @@ class NatsSettings(Settings, frozen=True, tag="nats"):
 
     Examples
     --------
-    >>> NatsSettings(url="nats://me:s3cret@broker.example:4222", stream="clicks")
-    NatsSettings(url='nats://broker.example:4222', stream='clicks', subject=None, credentials=None, ...)
+    >>> NatsSourceSettings(url="nats://me:s3cret@broker.example:4222", stream="clicks")
+    NatsSourceSettings(url='nats://broker.example:4222', ..., stream='clicks', subject=None, form='json')
     """
 
-    url: str
+    timeout: float = 10.0
     stream: str
     subject: str | None = None
-    credentials: str | None = None
     form: Form = "json"
-    timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        check_address(self.url, ("nats", "tls", "ws", "wss"))
+        super().__post_init__()
         check_name("stream", self.stream, r"[^\s.*>/\\]+", "a word without . * > / and \\")
         check_name("subject", self.subject or "x", r"[^\s.]+(\.[^\s.]+)*", "words with dots between")
-        check_timeout(self.timeout)
+
+    def make(self) -> ReaderSource:
+        """Return the source, not open yet."""
+        return ReaderSource(NatsReader(self))
 
 
-class NatsSource:
+class NatsReader:
     """Messages of one stream, read by sequence through a consumer that acknowledges nothing.
 
-    The stream of a message is ``nats:<stream>``, its position the sequence. The consumer lives in the memory
-    of the server, and every `open` creates a new one. Without a subject every sequence is expected, and one
-    that is missing because the stream was trimmed is an error. With a subject only `open` can detect that:
-    give such a stream a retention that is longer than the longest silence.
-
-    Parameters
-    ----------
-    settings
-        Where, and which.
+    The stream of a message is ``nats:<stream>``, its offset the sequence. The consumer lives in the memory
+    of the server, and every `connect` creates a new one. Without a subject every sequence is expected, and
+    one that is missing because the stream was trimmed is an error. With a subject only `connect` can detect
+    that: give such a stream a retention that is longer than the longest silence.
     """
 
-    def __init__(self, settings: NatsSettings) -> None:
-        with extra("nats"):
-            from nats import errors  # noqa: PLC0415
-            from nats.aio.client import Client  # noqa: PLC0415
-            from nats.js import api  # noqa: PLC0415
-        self._new_client, self._api = Client, api
-        self._errors = (errors.Error, OSError, TimeoutError, ValueError, KeyError, TypeError)
-        self._settings = settings
+    def __init__(self, settings: NatsSourceSettings) -> None:
+        self._api, self._settings = settings.client().js.api, settings
+        self.name = f"{public_address(settings.url)} {settings.stream}"
+        self.errors, self.secrets = settings.errors(), secrets_of(settings.url)
         self._loop: LoopThread | None = None
         self._client: Any = None
         self._forget()
@@ -114,61 +96,43 @@ class NatsSource:
         self._broken: str | None = None
         self._waiting: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Kind and address, without secrets."""
-        return f"{public_address(self._settings.url)} {self._settings.stream}"
-
-    def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and make a consumer that begins behind the cursor.
-
-        Raises
-        ------
-        SourceError
-            If no server can be reached, there is no such stream, or messages behind the cursor were deleted.
-        """
-        self.close()
+    def connect(self, after: Mapping[str, int]) -> None:
+        """Connect, and make a consumer that begins after the offset."""
         self._loop = LoopThread(f"dygcn source {self._settings.stream}")
-        cursor = after.get(f"nats:{self._settings.stream}")
-        self._run(self._open(cursor), 4 * self._settings.timeout * len(self._settings.url.split()))
+        offset = after.get(f"nats:{self._settings.stream}")
+        timeout = 4 * self._settings.timeout * len(self._settings.url.split())
+        self._loop.run(self._open(offset), timeout)
 
-    def read(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further messages, none after `timeout` seconds.
-
-        Raises
-        ------
-        SourceError
-            If the connection is lost, or messages were deleted before they were read.
-        """
-        if self._loop is None:
-            raise not_open(self.name)
-        found = self._run(self._read(limit, timeout), timeout + 4 * self._settings.timeout)
+    def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further messages."""
+        assert self._loop is not None
+        found = self._loop.run(self._read(limit, timeout), timeout + 4 * self._settings.timeout)
         stream, form = f"nats:{self._settings.stream}", self._settings.form
-        return [Message(stream, position, body, form) for position, body in found]
+        return [Message(stream, offset, body, form) for offset, body in found]
 
     def lag(self) -> int | None:
         """Return the number of unread messages, as of the last one that arrived."""
         waiting = self._waiting
         return None if waiting is None else waiting + len(self._arrived)
 
-    def close(self) -> None:
-        """Let go of the connection. Safe to call twice."""
+    def disconnect(self) -> None:
+        """Close the connection, and end the thread."""
         loop, self._loop = self._loop, None
         if loop is not None:
-            with suppress(*self._errors):
+            with suppress(*self.errors):
                 loop.run(self._close(), 2 * self._settings.timeout)
             loop.close()
         self._client = None
         self._forget()
 
-    async def _open(self, cursor: int | None) -> None:
+    async def _open(self, offset: int | None) -> None:
         self._forget()
-        self._client = await self._connect()
+        self._client = await self._settings.connect("dygcn source", self._lost)
         streams = self._client.jsm(timeout=self._settings.timeout)
         state = (await streams.stream_info(self._settings.stream)).state
-        self._reached = 0 if cursor is None else cursor
-        if cursor is not None:
-            self._check(state, cursor)
+        self._reached = 0 if offset is None else offset
+        if offset is not None:
+            self._check(state, offset)
         begin = max(self._reached + 1, 1)
         config = self._api.ConsumerConfig(
             name=self._client.new_inbox().rpartition(".")[2],
@@ -188,48 +152,12 @@ class NatsSource:
             self._inbox, cb=self._arrive, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
 
-    async def _connect(self) -> Any:
-        *others, last = self._settings.url.split()
-        for server in others:
-            with suppress(*self._errors):
-                return await self._connect_to(server)
-        return await self._connect_to(last)
-
-    async def _connect_to(self, server: str) -> Any:
-        client: Any = self._new_client()
-        errors: list[Exception] = []
-
-        async def note(error: Exception) -> None:
-            errors.append(error)
-
-        credentials = self._settings.credentials
-        try:
-            await client.connect(
-                server,
-                allow_reconnect=False,  # a server that comes back may have less than it had: open() looks
-                max_reconnect_attempts=1,  # counts for the first connection, too, where 0 is no end
-                reconnect_time_wait=0,
-                connect_timeout=max(1, round(self._settings.timeout)),
-                ping_interval=10,
-                max_outstanding_pings=2,
-                error_cb=note,
-                closed_cb=self._lost,
-                name="dygcn source",
-                **({} if credentials is None else {"user_credentials": credentials}),
-            )
-        except self._errors as error:
-            with suppress(*self._errors):
-                await client.close()
-            raise (errors or [error])[-1] from None
-        self._broken = None
-        return client
-
     async def _close(self) -> None:
         client, self._client = self._client, None
         if client is None:
             return
         if self._consumer and client.is_connected:
-            with suppress(*self._errors):  # the server forgets it by itself
+            with suppress(*self.errors):  # the server forgets it by itself
                 await client.jsm(timeout=1).delete_consumer(self._settings.stream, self._consumer)
         await client.close()
 
@@ -279,7 +207,7 @@ class NatsSource:
         found = [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
         if not self._arrived and self._broken is None:
             await self._ask(limit)  # more is on its way while these are worked on
-        await self._look_for_gaps([position for position, _ in found])
+        await self._look_for_gaps([offset for offset, _ in found])
         self._reached = found[-1][0]
         return found
 
@@ -301,34 +229,22 @@ class NatsSource:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._settings.stream}.{self._consumer}"
         await self._client.publish(subject, json.dumps(request).encode(), self._inbox)
 
-    async def _look_for_gaps(self, positions: list[int]) -> None:
-        """Raise a SourceError if a sequence is missing because the stream was trimmed beyond our cursor."""
-        if self._settings.subject is not None or positions[-1] - self._reached == len(positions):
+    async def _look_for_gaps(self, offsets: list[int]) -> None:
+        """Raise a SourceError if a sequence is missing because the stream was trimmed beyond our offset."""
+        if self._settings.subject is not None or offsets[-1] - self._reached == len(offsets):
             return
         streams = self._client.jsm(timeout=self._settings.timeout)
         if self._reached:
             self._check((await streams.stream_info(self._settings.stream)).state, self._reached)
 
-    def _check(self, state: Any, cursor: int) -> None:
-        if state.first_seq > cursor + 1:
+    def _check(self, state: Any, offset: int) -> None:
+        if state.first_seq > offset + 1:
             raise SourceError(
-                f"{self.name}: the stream begins at {state.first_seq}, {cursor} was read: messages between "
+                f"{self.name}: the stream begins at {state.first_seq}, {offset} was read: messages between "
                 "them were deleted before they were read"
             )
-        if state.last_seq < cursor:
+        if state.last_seq < offset:
             raise SourceError(
-                f"{self.name}: the stream ends at {state.last_seq}, {cursor} was read: it was created again, "
+                f"{self.name}: the stream ends at {state.last_seq}, {offset} was read: it was created again, "
                 "or restored from an older copy"
             )
-
-    def _run(self, coroutine: Coroutine[Any, Any, _Result], timeout: float) -> _Result:
-        if self._loop is None:
-            coroutine.close()
-            raise not_open(self.name)
-        try:
-            return self._loop.run(coroutine, timeout)
-        except BaseException as error:
-            self.close()
-            if isinstance(error, SourceError) or not isinstance(error, self._errors):
-                raise
-            raise failure(self.name, error, secrets_of(self._settings.url)) from None

@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any
 from dygcn._extras import extra
 from dygcn.engine.records import Message
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources.settings import (
-    Form,
-    Settings,
-    check_address,
-    check_timeout,
-    failure,
-    not_open,
-    public_address,
-    secrets_of,
-)
+from dygcn.serving.addresses import public_address, secrets_of
+from dygcn.serving.brokers import RedisConnection
+from dygcn.serving.sources.source import Form, ReaderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _SEQUENCE_BITS = 22
 _MOST_MS, _MOST_SEQUENCE = (1 << (63 - _SEQUENCE_BITS)) - 1, (1 << _SEQUENCE_BITS) - 1
@@ -29,7 +22,7 @@ _LOOK_EVERY = 1.0  # seconds between two looks at how much waits
 _LONGEST_WAIT = 1.0  # seconds: a server that says nothing for longer is lost, not silent
 
 
-class RedisSettings(Settings, frozen=True, tag="redis"):
+class RedisSourceSettings(RedisConnection, frozen=True, kw_only=True, tag="redis"):
     """Which streams are read.
 
     Parameters
@@ -47,31 +40,31 @@ class RedisSettings(Settings, frozen=True, tag="redis"):
 
     Examples
     --------
-    >>> RedisSettings(url="redis://:s3cret@cache.example/1", streams=["clicks"])
-    RedisSettings(url='redis://cache.example/1', streams=['clicks'], field='event', form='json', timeout=10.0)
+    >>> RedisSourceSettings(url="redis://:s3cret@cache.example/1", streams=["clicks"])
+    RedisSourceSettings(url='redis://cache.example/1', timeout=10.0, streams=['clicks'], field='event', ...)
     """
 
-    url: str
+    timeout: float = 10.0
     streams: list[str]
     field: str = "event"
     form: Form = "json"
-    timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        check_address(self.url, ("redis", "rediss", "unix"))
-        check_timeout(self.timeout)
+        super().__post_init__()
         if not self.streams or len(set(self.streams)) < len(self.streams) or "" in self.streams:
             raise OptionError(f"streams is {self.streams!r}; allowed are one or more names, each once")
 
+    def make(self) -> ReaderSource:
+        """Return the source, not open yet."""
+        return ReaderSource(RedisReader(self))
 
-def position_of(entry: str) -> int:
-    """Return the position of an entry's id: its milliseconds, then 22 bits of its sequence.
 
-    Examples
-    --------
-    >>> position_of("1794753405367-3") == (1794753405367 << 22) + 3
+def offset_of(entry: str) -> int:
+    """Return the offset of an entry's id: its milliseconds, then 22 bits of its sequence.
+
+    >>> offset_of("1794753405367-3") == (1794753405367 << 22) + 3
     True
-    >>> position_of("18446744073709551615-0")
+    >>> offset_of("18446744073709551615-0")
     Traceback (most recent call last):
     ...
     dygcn.errors.SourceError: the id 18446744073709551615-0 is too great; allowed is up to 2199023255551-...
@@ -84,114 +77,72 @@ def position_of(entry: str) -> int:
     return (int(ms) << _SEQUENCE_BITS) + int(sequence or 0)
 
 
-def entry_of(position: int) -> str:
-    """Return the id of the entry at a position.
-
-    Examples
-    --------
-    >>> entry_of(position_of("1794753405367-3"))
-    '1794753405367-3'
-    """
-    return f"{position >> _SEQUENCE_BITS}-{position & _MOST_SEQUENCE}"
+def entry_of(offset: int) -> str:
+    """Return the id of the entry at an offset."""
+    return f"{offset >> _SEQUENCE_BITS}-{offset & _MOST_SEQUENCE}"
 
 
-class RedisSource:
+class RedisReader:
     """Entries of one or more streams, read by id, without a consumer group.
 
     The stream of an entry is ``redis:<name>``. Each read begins *at* the entry that was read last: as long as
-    that one is still there, nothing behind it was trimmed. So trim a stream at or before the cursor that was
+    that one is still there, nothing after it was trimmed. So trim a stream at or before the offset that was
     reached (``XTRIM ... MINID`` keeps the entry it names), and let the server keep what it was given
     (``appendonly yes``).
-
-    Parameters
-    ----------
-    settings
-        Where, and which.
     """
 
-    def __init__(self, settings: RedisSettings) -> None:
+    def __init__(self, settings: RedisSourceSettings) -> None:
         with extra("redis"):
             import redis  # noqa: PLC0415
-            from redis.backoff import NoBackoff  # noqa: PLC0415
-            from redis.retry import Retry  # noqa: PLC0415
         self._settings = settings
-        self._errors = (redis.RedisError, OSError, ValueError)
+        self.name = f"{public_address(settings.url)} {' '.join(settings.streams)}"
+        self.errors: tuple[type[BaseException], ...] = (redis.RedisError, OSError, ValueError)
+        self.secrets = secrets_of(settings.url)
         self._client: Any = None
-        # A lost connection must be seen: a server that comes back may have less than it had.
-        self._connect: Callable[[], Any] = lambda: redis.Redis.from_url(
-            settings.url,
-            single_connection_client=True,
-            retry=Retry(NoBackoff(), 0),
-            socket_connect_timeout=settings.timeout,
-            socket_timeout=settings.timeout + _LONGEST_WAIT,
-            protocol=2,
-            decode_responses=False,
-        )
-        self._reached: dict[str, int | None] = {}
         self._turn = 0
         self._looked = 0.0
-        self._counted: dict[str, int | None] = {}  # entries of each stream up to the cursor, where known
+        self._forget()
+
+    def _forget(self) -> None:
+        self._reached: dict[str, int | None] = {}
+        self._counted: dict[str, int | None] = {}  # entries of each stream up to the offset, where known
         self._waiting: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Kind and address, without secrets."""
-        return f"{public_address(self._settings.url)} {' '.join(self._settings.streams)}"
+    def connect(self, after: Mapping[str, int]) -> None:
+        """Connect, and compare offsets with what the server has."""
+        # A lost connection must be seen: a server that comes back may have less than it had.
+        timeout = self._settings.timeout + _LONGEST_WAIT
+        self._client = self._settings.connect(
+            0, single_connection_client=True, socket_timeout=timeout, protocol=2
+        )
+        for stream in self._settings.streams:
+            self._reached[stream] = after.get(f"redis:{stream}")
+            self._check(stream, deleted=True)
 
-    def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and compare each cursor with the first and last entry of its stream.
-
-        Raises
-        ------
-        SourceError
-            If the server cannot be reached, or entries behind a cursor were trimmed or deleted.
-        """
-        self.close()
-        try:
-            self._client = self._connect()
-            for stream in self._settings.streams:
-                self._reached[stream] = after.get(f"redis:{stream}")
-                self._check(stream, deleted=True)
-        except self._errors as error:
-            self.close()
-            raise self._failure(error) from None
-
-    def read(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further entries, none after `timeout` seconds.
-
-        Raises
-        ------
-        SourceError
-            If the connection is lost, or entries behind a cursor were trimmed.
-        """
-        if self._client is None:
-            raise not_open(self.name)
-        until = time.monotonic() + timeout
-        try:
-            while True:
-                messages = self._next(limit)
-                self._look()
-                left = until - time.monotonic()
-                if messages or left <= 0:
-                    return messages
-                self._wait(min(left, _LONGEST_WAIT))
-        except self._errors as error:
-            self.close()
-            raise self._failure(error) from None
-
-    def lag(self) -> int | None:
-        """Return how many entries waited a moment ago, where that is known."""
-        return self._waiting
-
-    def close(self) -> None:
-        """Let go of the connection. Safe to call twice."""
+    def disconnect(self) -> None:
+        """Close the connection."""
         client, self._client = self._client, None
-        self._reached, self._counted, self._waiting = {}, {}, None
+        self._forget()
         if client is not None:
-            with suppress(*self._errors):
+            with suppress(*self.errors):
                 client.close()
 
-    def _next(self, limit: int) -> list[Message]:
+    def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` further entries."""
+        until = time.monotonic() + timeout
+        while True:
+            messages = self._read(limit)
+            self._look()
+            left = until - time.monotonic()
+            if messages or left <= 0:
+                return messages
+            self._wait(min(left, _LONGEST_WAIT))
+
+    def lag(self) -> int | None:
+        """Return how many entries waited a moment ago."""
+        return self._waiting
+
+    def _read(self, limit: int) -> list[Message]:
         """Return the entries that exist now, with a fair share for each stream."""
         names = self._settings.streams
         self._turn = (self._turn + 1) % len(names)
@@ -207,54 +158,52 @@ class RedisSource:
     def _taken(self, name: str, entries: list[Any], share: int) -> list[Message]:
         reached = self._reached[name]
         if reached is not None:
-            if entries and position_of(entries[0][0].decode()) == reached:
+            if entries and offset_of(entries[0][0].decode()) == reached:
                 entries = entries[1:]
             else:
                 self._check(name)
         field = self._settings.field.encode()
         messages = [
-            Message(f"redis:{name}", position_of(entry.decode()), _body(fields, field), self._settings.form)
+            Message(f"redis:{name}", offset_of(entry.decode()), _body(fields, field), self._settings.form)
             for entry, fields in entries[:share]
         ]
         if messages:
-            self._reached[name] = messages[-1].position
+            self._reached[name] = messages[-1].offset
             counted = self._counted.get(name)
             self._counted[name] = None if counted is None else counted + len(messages)
         return messages
 
     def _wait(self, seconds: float) -> None:
         """Wait until some stream has a further entry."""
-        cursors = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
-        self._client.xread(cursors, count=1, block=max(int(seconds * 1000), 1))
+        offsets = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
+        self._client.xread(offsets, count=1, block=max(int(seconds * 1000), 1))
 
     def _check(self, name: str, deleted: bool = False) -> None:
-        """Raise unless all that ever came behind our cursor is still there, as far as one can know."""
+        """Raise SourceError if entries after our offset are gone, as far as the server can tell."""
         about, reached = self._about(name), self._reached[name]
         if about is None:
             if reached is not None:
                 raise SourceError(f"{self.name}: the stream {name} is gone, with what was not read of it")
             return
-        last = position_of(about["last-generated-id"].decode())
+        last = offset_of(about["last-generated-id"].decode())
         self._counted[name] = self._count(about, reached, last)
         if reached is None or reached == last:
             return
-        cursor = entry_of(reached)
+        at = entry_of(reached)
         if last < reached:
             raise SourceError(
-                f"{self.name}: the stream {name} ends before {cursor}, which was read: it was created again, "
+                f"{self.name}: the stream {name} ends before {at}, which was read: it was created again, "
                 "or restored from an older copy"
             )
         first = about["first-entry"]
-        if first is None or position_of(first[0].decode()) > reached:
+        if first is None or offset_of(first[0].decode()) > reached:
             raise SourceError(
-                f"{self.name}: {name} was trimmed up to {cursor} or beyond, and unread entries may be "
+                f"{self.name}: {name} was trimmed up to {at} or beyond, and unread entries may be "
                 "lost; keep the entry that was read last"
             )
         tombstone = about.get("max-deleted-entry-id", b"0-0").decode()
-        if deleted and position_of(tombstone) > reached:
-            raise SourceError(
-                f"{self.name}: entries of {name} after {cursor} were deleted, up to {tombstone}"
-            )
+        if deleted and offset_of(tombstone) > reached:
+            raise SourceError(f"{self.name}: entries of {name} after {at} were deleted, up to {tombstone}")
 
     def _look(self) -> None:
         """Count unread entries, now and then."""
@@ -264,7 +213,7 @@ class RedisSource:
         waiting: int | None = 0
         for name, reached in self._reached.items():
             about = self._about(name)
-            if about is None or position_of(about["last-generated-id"].decode()) == reached:
+            if about is None or offset_of(about["last-generated-id"].decode()) == reached:
                 self._counted[name] = 0 if about is None else about.get("entries-added")
                 continue
             counted = self._counted.get(name)
@@ -291,21 +240,16 @@ class RedisSource:
         pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
         return {key.decode() if isinstance(key, bytes) else key: value for key, value in pairs}
 
-    def _failure(self, error: BaseException) -> SourceError:
-        if isinstance(error, SourceError):
-            return error
-        return failure(self.name, error, secrets_of(self._settings.url))
 
-
-def _just_before(position: int) -> str:
-    """Return the id behind which the entry at a position is the first that can be."""
-    if position & _MOST_SEQUENCE:
-        return entry_of(position - 1)
-    ms = position >> _SEQUENCE_BITS
+def _just_before(offset: int) -> str:
+    """Return the id after which the entry at an offset is the first that can be."""
+    if offset & _MOST_SEQUENCE:
+        return entry_of(offset - 1)
+    ms = offset >> _SEQUENCE_BITS
     return f"{ms - 1}-{2**64 - 1}" if ms else "0-0"
 
 
 def _body(fields: dict[bytes, bytes] | None, field: bytes) -> bytes:
-    """Return the events of an entry; without that field, something that no form takes for one."""
+    """Return the events of an entry; without that field, a text that no form can decode."""
     found = (fields or {}).get(field)
     return f"no field {field!r} in {fields!r:.500}".encode() if found is None else found

@@ -1,21 +1,31 @@
-"""The protocol of a source. Its docstrings name the traps for authors of a new one."""
+"""The contract of a source, and the life that every source leads around what its client does.
+
+The docstrings of `Source` and `Reader` name the traps for authors of a new one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from dygcn.errors import SourceError
+from dygcn.serving.addresses import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dygcn.engine.records import Message
 
+Form: TypeAlias = Literal["json", "ndjson", "arrow"]
+"""How the body of a message is read; see `dygcn.engine.events.decode_events`."""
+_Result = TypeVar("_Result")
+
 
 class Source(Protocol):
-    """Ordered streams of messages that can be read again from any cursor.
+    """Ordered streams of messages that can be read again from any offset.
 
-    The log stores the cursor up to which a stream was applied, in the transaction of its events, and never
-    acknowledges to the broker, which could not be part of that transaction. So `open` gets cursors, and
-    messages that are delivered twice do no harm.
+    The log stores the offset up to which a stream was applied, in the transaction of its events. A source
+    never acknowledges to the broker, which could not be part of that transaction. So `open` gets offsets, and
+    messages that are delivered twice are recognised.
     """
 
     @property
@@ -23,12 +33,12 @@ class Source(Protocol):
         """Kind and address, without secrets: for logs, metrics and dead letters."""
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and begin each stream after its cursor or, without one, at its beginning.
+        """Connect, and begin each stream after its offset or, without one, at its beginning.
 
         Raises
         ------
         SourceError
-            If it cannot be reached, or if messages after a cursor no longer exist: reading further
+            If it cannot be reached, or if messages after an offset no longer exist: reading further
             would lose them silently.
         """
 
@@ -38,7 +48,7 @@ class Source(Protocol):
         Raises
         ------
         SourceError
-            If the connection is lost. `open` may be called again, with the cursors reached.
+            If the connection is lost. `open` may be called again, with the offsets reached.
         """
 
     def lag(self) -> int | None:
@@ -49,3 +59,76 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release all resources. Safe to call twice, and on a source that was never opened."""
+
+
+@runtime_checkable
+class SourceSettings(Protocol):
+    """Settings of a source: a subclass of `dygcn.serving.addresses.Settings` whose tag is its `kind`."""
+
+    def make(self) -> Source:
+        """Return the source, not open yet. Its client is imported only now, under ``with extra(...)``."""
+
+
+class Reader(Protocol):
+    """What a client does for a `ReaderSource`. After an error it is disconnected."""
+
+    name: str
+    errors: tuple[type[BaseException], ...]
+    """Errors of the client, which become a SourceError."""
+    secrets: Sequence[str]
+    """Texts that no error may show."""
+
+    def connect(self, after: Mapping[str, int]) -> None:
+        """Connect, as `Source.open` says."""
+
+    def disconnect(self) -> None:
+        """Release all resources. Safe to call twice, and without a connection."""
+
+    def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return messages, as `Source.read` says."""
+
+    def lag(self) -> int | None:
+        """Return the number of unread messages, as `Source.lag` says; None without a connection."""
+
+
+class ReaderSource:
+    """A source on a `Reader`, closed by every error: `open` then compares offsets with what is there."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self._opened = False
+
+    @property
+    def name(self) -> str:
+        """Kind and address, without secrets."""
+        return self.reader.name
+
+    def open(self, after: Mapping[str, int]) -> None:
+        """Connect, and begin each stream after its offset."""
+        self.close()
+        self._call(lambda: self.reader.connect(after))
+        self._opened = True
+
+    def read(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Return up to `limit` next messages, none after `timeout` seconds."""
+        if not self._opened:
+            raise SourceError(f"{self.name} is not open; call open() first")
+        return self._call(lambda: self.reader.fetch(limit, timeout))
+
+    def lag(self) -> int | None:
+        """Return how many messages come after the last one read; None if unknown."""
+        return self.reader.lag()
+
+    def close(self) -> None:
+        """Disconnect. Safe to call twice."""
+        self._opened = False
+        self.reader.disconnect()
+
+    def _call(self, what: Callable[[], _Result]) -> _Result:
+        try:
+            return what()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, SourceError) or not isinstance(error, self.reader.errors):
+                raise
+            raise failure(SourceError, self.name, error, self.reader.secrets) from None

@@ -12,7 +12,7 @@ import numpy as np
 from dygcn.engine.propagation import ExactRule, set_threads, spreading
 from dygcn.live.embedding import start
 from dygcn.testing.dense import twin_vectors
-from dygcn.testing.oracle import GraphOracle
+from dygcn.testing.graphs import GraphOracle
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.testbed.seeding import seeded, small_model
 
