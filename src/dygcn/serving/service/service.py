@@ -22,8 +22,7 @@ from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 from dygcn.serving.service.status import Parts, StatusReport
 from dygcn.serving.service.vectors import PastReads, VectorReads
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
-from dygcn.serving.sinks import Sink, make_sink
-from dygcn.serving.sinks.settings import OnOtherHistory
+from dygcn.serving.sinks import OnOtherHistory, Sink, make_sink
 from dygcn.serving.sources import Source, make_source
 
 _TO_END = 1.0  # seconds for the thread of the index, which is asked to end long before
