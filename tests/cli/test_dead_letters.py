@@ -47,11 +47,13 @@ def as_json(*args):
 
 def test_letters_are_listed(place):
     found = as_json(place, "list")
-    assert (found["total"], len(found["letters"])) == (COUNT + 1, 100)
-    assert [one["stream"] for one in as_json(place, "list", "--reason", "weight")["letters"]] == ["http:b"]
-    assert len(as_json(place, "list", "--stream", "http:a", "--limit", 2000)["letters"]) == 2000
+    assert (found["total"], len(found["dead_letters"])) == (COUNT + 1, 100)
+    assert [one["stream"] for one in as_json(place, "list", "--reason", "weight")["dead_letters"]] == [
+        "http:b"
+    ]
+    assert len(as_json(place, "list", "--stream", "http:a", "--limit", 2000)["dead_letters"]) == 2000
     assert "weight is -1" in run(place, "list", "--limit", 1)
-    assert [one["number"] for one in as_json(place, "list", "--number", 7)["letters"]] == [7]
+    assert [one["number"] for one in as_json(place, "list", "--number", 7)["dead_letters"]] == [7]
 
 
 def test_all_of_a_filter_are_replayed(place):
@@ -60,19 +62,19 @@ def test_all_of_a_filter_are_replayed(place):
     assert as_json(place, "list")["total"] == 1
 
 
-def test_letters_are_mended(place, tmp_path):
-    [letter] = as_json(place, "list", "--stream", "http:b")["letters"]
-    file = tmp_path / "mended.ndjson"
+def test_letters_are_corrected(place, tmp_path):
+    [letter] = as_json(place, "list", "--stream", "http:b")["dead_letters"]
+    file = tmp_path / "corrected.ndjson"
     lines = [{"number": letter["number"], "event": {"src": 1, "dst": 2}}, {"number": 10**6, "event": {}}]
     file.write_text("\n".join(map(json.dumps, lines)))
-    done = as_json(place, "replay", "--mended", file)
+    done = as_json(place, "replay", "--corrected", file)
     assert done == {"applied": 1, "dead": 0, "missing": [10**6]}
     file.write_text("[1]")
-    assert "line 1 is no mended event" in run(place, "replay", "--mended", file, code=2)
+    assert "line 1 is no corrected event" in run(place, "replay", "--corrected", file, code=2)
 
 
 def test_letters_are_discarded(place):
-    number = as_json(place, "list", "--limit", 1)["letters"][0]["number"]
+    number = as_json(place, "list", "--limit", 1)["dead_letters"][0]["number"]
     assert as_json(place, "discard", "--number", number, "--number", 10**6) == {
         "discarded": 1,
         "missing": [10**6],
@@ -87,7 +89,7 @@ def test_what_is_not_named_is_not_touched(place):
         ["replay"],
         ["discard"],
         ["replay", "--all", "--stream", "a"],
-        ["discard", "--mended", __file__],
+        ["discard", "--corrected", __file__],
     ):
         run(place, *wrong, code=2)
     assert as_json(place, "list")["total"] == COUNT + 1

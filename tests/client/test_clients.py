@@ -180,14 +180,14 @@ def test_dead_letters_are_replayed_mended_and_discarded(serve, monkeypatch):
     bad = [{"src": 1.5, "dst": 2}] * 3 + [{"src": 7, "dst": 8, "weight": -1}] * 2
     served.post(bad, client="a", sequence=0)
     with Client(served.address) as client:
-        assert len(client.dead_letters(limit=None).letters) == 5
-        assert len(client.dead_letters(limit=3).letters) == 3
-        weights = client.dead_letters(reason="weight").letters
-        done = client.replay(mended={weights[0].number: {"src": 7, "dst": 8}})
+        assert len(client.dead_letters(limit=None).dead_letters) == 5
+        assert len(client.dead_letters(limit=3).dead_letters) == 3
+        weights = client.dead_letters(reason="weight").dead_letters
+        done = client.replay(corrected={weights[0].number: {"src": 7, "dst": 8}})
         assert (done.applied, done.dead, done.missing) == (1, 0, [])
         still = client.replay(stream="http:a")
         assert (still.applied, still.dead) == (0, 4)
-        numbers = [one.number for one in client.dead_letters().letters]
+        numbers = [one.number for one in client.dead_letters().dead_letters]
         assert client.discard(numbers[:1]).discarded == 1
         assert client.discard(reason="").discarded == 3
         assert client.dead_letters().total == 0

@@ -31,7 +31,7 @@ class _Box(Protocol):
 
     def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> Any: ...
 
-    def replay(self, numbers: list[int], *, mended: Mapping[int, Any] | None = None) -> Any: ...
+    def replay(self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None) -> Any: ...
 
     def discard(self, numbers: list[int]) -> Any: ...
 
@@ -45,7 +45,7 @@ class _Box(Protocol):
 @click.option("--all", "everything", is_flag=True, help="All of them; for replay and discard.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many, the newest.  [default: list 100]")
 @click.option(
-    "--mended",
+    "--corrected",
     type=click.Path(exists=True, dir_okay=False),
     help='Replay the events of an NDJSON file: {"number": 17, "event": {...}} a line.',
 )
@@ -58,7 +58,7 @@ def dead_letters(
     reason: str | None,
     everything: bool,
     limit: int | None,
-    mended: str | None,
+    corrected: str | None,
     as_json: bool,
 ) -> None:
     """List, replay or discard events that could not be applied, of a folder or a service.
@@ -66,12 +66,12 @@ def dead_letters(
     A FOLDER must not be being served. A service may want a token of the scope admin, in DYGCN_TOKEN.
     """
     asked = {"stream": stream, "reason": reason}
-    chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (mended is not None)
+    chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (corrected is not None)
     if action != "list" and chosen != 1:
-        raise OptionError("say which letters: number, stream or reason, mended, or all")
-    if action != "replay" and mended is not None:
-        raise OptionError("mended is for replay")
-    events = None if mended is None else read_mended(mended)
+        raise OptionError("say which dead letters: number, stream or reason, corrected, or all")
+    if action != "replay" and corrected is not None:
+        raise OptionError("corrected is for replay")
+    events = None if corrected is None else read_corrected(corrected)
     with _opened(place) as box:
         if action == "list":
             few = 100 if limit is None and not numbers else limit
@@ -80,8 +80,8 @@ def dead_letters(
             return
         named = [*numbers]
         if events is None and not named:
-            named = [one.number for one in box.dead_letters(**asked, limit=limit).letters]
-        done = box.replay(named, mended=events) if action == "replay" else box.discard(named)
+            named = [one.number for one in box.dead_letters(**asked, limit=limit).dead_letters]
+        done = box.replay(named, corrected=events) if action == "replay" else box.discard(named)
     show(_counts(done), as_json)
 
 
@@ -92,9 +92,9 @@ def _counts(done: Any) -> dict[str, Any]:
 
 
 def _show(found: Any, numbers: tuple[int, ...], as_json: bool) -> None:
-    letters = [one for one in found.letters if not numbers or one.number in numbers]
+    letters = [one for one in found.dead_letters if not numbers or one.number in numbers]
     if as_json:
-        print_json({"total": found.total, "letters": letters})
+        print_json({"total": found.total, "dead_letters": letters})
         return
     rows = [(one.number, one.stream, one.reason[:_SHOWN], one.event[:_SHOWN]) for one in letters]
     show_table(("number", "stream", "reason", "event"), rows, False, None)
@@ -102,8 +102,8 @@ def _show(found: Any, numbers: tuple[int, ...], as_json: bool) -> None:
         click.echo(f"{len(letters)} of {found.total}", err=True)
 
 
-def read_mended(path: str) -> dict[int, Any]:
-    """Read a file of mended events, by the numbers of their letters."""
+def read_corrected(path: str) -> dict[int, Any]:
+    """Read a file of corrected events, by the numbers of their letters."""
     found = {}
     for line, text in enumerate(Path(path).read_bytes().splitlines(), 1):
         if not text.strip():
@@ -113,11 +113,11 @@ def read_mended(path: str) -> dict[int, Any]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             allowed = '{"number": 17, "event": {...}}'
             raise OptionError(
-                f"{path}, line {line} is no mended event: {error}; allowed is {allowed}"
+                f"{path}, line {line} is no corrected event: {error}; allowed is {allowed}"
             ) from None
         found[one.number] = one.event
     if not found:
-        raise OptionError(f"{path} has no mended event in it")
+        raise OptionError(f"{path} has no corrected event in it")
     return found
 
 
@@ -158,9 +158,14 @@ class _FolderLetters:
             log.count_dead_letters(), [answers.ListedDeadLetter.of(*one) for one in found]
         )
 
-    def replay(self, numbers: list[int], *, mended: Mapping[int, Any] | None = None) -> answers.ReplayResult:
+    def replay(
+        self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None
+    ) -> answers.ReplayResult:
         """Apply letters again, oldest first, each in the transaction that settles it."""
-        live, events = self._live, {one: msgspec.json.encode(event) for one, event in (mended or {}).items()}
+        live, events = (
+            self._live,
+            {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()},
+        )
         applied = dead = 0
         missing: list[int] = []
         wanted = sorted({*numbers, *events})

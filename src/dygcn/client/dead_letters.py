@@ -1,4 +1,4 @@
-"""Dead letters of a service: listed, replayed as they are or mended, discarded."""
+"""Dead letters of a service: listed, replayed as they are or corrected, discarded."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class DeadLetterOperations:
             query = tuple((name, str(value)) for name, value in asked.items() if value is not None)
             reply = yield from self._retry.request(Request("GET", _LETTERS, query))
             page: answers.DeadLetters = read(reply.body, answers.DeadLetters)
-            found += page.letters
-            if len(page.letters) < want or len(found) == limit:
+            found += page.dead_letters
+            if len(page.dead_letters) < want or len(found) == limit:
                 return answers.DeadLetters(page.total, found)
-            before = page.letters[-1].number
+            before = page.dead_letters[-1].number
 
     def replay(
         self,
@@ -61,7 +61,7 @@ class DeadLetterOperations:
         *,
         stream: str | None = None,
         reason: str | None = None,
-        mended: Mapping[int, Mapping[str, Any] | Sequence[Mapping[str, Any]]] | None = None,
+        corrected: Mapping[int, Mapping[str, Any] | Sequence[Mapping[str, Any]]] | None = None,
     ) -> Operation[answers.ReplayResult]:
         """Apply dead letters again, oldest first; what cannot be applied stays, with its new reason.
 
@@ -71,10 +71,10 @@ class DeadLetterOperations:
             Which ones; or else:
         stream, reason
             All of a stream; all whose reason has these words in it.
-        mended
+        corrected
             Events to apply in the place of letters, by number; for a letter of several, a list of as many.
         """
-        events = dict(mended or {})
+        events = dict(corrected or {})
         wanted = yield from self._named([*numbers, *events], stream, reason)
         sequence = applied = dead = 0
         missing: list[int] = []
@@ -82,7 +82,7 @@ class DeadLetterOperations:
             some = wanted[begin : begin + _PAGE]
             body = {
                 "numbers": [one for one in some if one not in events],
-                "mended": [{"number": one, "event": events[one]} for one in some if one in events],
+                "corrected": [{"number": one, "event": events[one]} for one in some if one in events],
             }
             request = Request("POST", f"{_LETTERS}/replay", (), msgspec.json.encode(body), JSON)
             reply = yield from self._retry.request(request)
@@ -112,8 +112,8 @@ class DeadLetterOperations:
         By a filter they are listed first: what is replayed in vain gets a new number, and would come again.
         """
         if bool(numbers) == (stream is not None or reason is not None):
-            raise OptionError("name either numbers (or mended events), or a stream or words of a reason")
+            raise OptionError("name either numbers (or corrected events), or a stream or words of a reason")
         if numbers:
             return sorted(set(numbers))
         found = yield from self.dead_letters(stream=stream, reason=reason, limit=None)
-        return sorted(one.number for one in found.letters)
+        return sorted(one.number for one in found.dead_letters)

@@ -264,7 +264,7 @@ class DeadLetters(msgspec.Struct, frozen=True):
     """Dead letters, newest first; ask with `before` the last number for more."""
 
     total: int
-    letters: list[ListedDeadLetter]
+    dead_letters: list[ListedDeadLetter]
 
 
 class ReplayResult(Answer, frozen=True):

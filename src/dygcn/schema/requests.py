@@ -86,9 +86,9 @@ class CorrectedEvent(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Dead letters to apply again: by number, mended, or all of a stream and of a reason (1,000 at most)."""
+    """Dead letters to apply again: by number, corrected, or all of a stream and reason (1,000 at most)."""
 
     numbers: list[Annotated[int, Meta(ge=0)]] = []
     stream: str | None = None
     reason: str | None = None  # words of it
-    mended: list[CorrectedEvent] = []
+    corrected: list[CorrectedEvent] = []

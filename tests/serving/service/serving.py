@@ -48,7 +48,7 @@ class Served:
         return np.array(self.get(f"/v1/vectors/{node}").json()["vector"], np.float32)
 
     def letters(self):
-        return self.get("/v1/dead-letters", limit=1000).json()["letters"]
+        return self.get("/v1/dead-letters", limit=1000).json()["dead_letters"]
 
 
 @contextmanager

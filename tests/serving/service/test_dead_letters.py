@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: listed, replayed, mended, discarded; mass rejection is an alarm."""
+"""Dead letters over HTTP: listed, replayed, corrected, discarded; mass rejection is an alarm."""
 
 import logging
 
@@ -24,7 +24,9 @@ def replay(served, **wanted):
 
 
 def listed(served, **params):
-    return [(one["stream"], one["row"]) for one in served.get("/v1/dead-letters", **params).json()["letters"]]
+    return [
+        (one["stream"], one["row"]) for one in served.get("/v1/dead-letters", **params).json()["dead_letters"]
+    ]
 
 
 def test_letters_are_listed_by_stream_and_reason(served):
@@ -35,24 +37,24 @@ def test_letters_are_listed_by_stream_and_reason(served):
     assert listed(served, limit=1) == [("http:b", 0)]
 
 
-def test_a_letter_is_mended(served):
+def test_a_letter_is_corrected(served):
     by_row = {(one["stream"], one["row"]): one["number"] for one in served.letters()}
     number = by_row["http:a", 2]
-    answer = replay(served, mended=[{"number": number, "event": {"src": 7, "dst": 8}}]).json()
+    answer = replay(served, corrected=[{"number": number, "event": {"src": 7, "dst": 8}}]).json()
     assert (answer["applied"], answer["dead"], answer["missing"]) == (1, 0, [])
     assert served.get("/v1/vectors/7").status_code == 200
-    again = replay(served, mended=[{"number": number, "event": {"src": 7, "dst": 99}}]).json()
+    again = replay(served, corrected=[{"number": number, "event": {"src": 7, "dst": 99}}]).json()
     assert (again["applied"], again["missing"]) == (0, [number])
     assert served.get("/v1/vectors/99").status_code == 404
     assert listed(served) == [("http:b", 0), ("http:a", 1)]
 
 
 def test_a_letter_that_is_still_bad_stays_with_its_new_reason(served):
-    [letter] = served.get("/v1/dead-letters", stream="http:b").json()["letters"]
+    [letter] = served.get("/v1/dead-letters", stream="http:b").json()["dead_letters"]
     event = {"src": 3, "dst": 4, "weight": "much"}
-    answer = replay(served, mended=[{"number": letter["number"], "event": event}]).json()
+    answer = replay(served, corrected=[{"number": letter["number"], "event": event}]).json()
     assert (answer["applied"], answer["dead"]) == (0, 1)
-    [left] = served.get("/v1/dead-letters", stream="http:b").json()["letters"]
+    [left] = served.get("/v1/dead-letters", stream="http:b").json()["dead_letters"]
     assert "weight" in left["reason"]
     assert (left["offset"], left["row"]) == (letter["offset"], letter["row"])
     assert left["number"] > letter["number"]
@@ -73,7 +75,7 @@ def test_what_is_not_named_is_not_touched(served, wanted):
     assert len(served.letters()) == 3
 
 
-def test_events_that_a_slow_clock_refused_are_replayed_when_it_is_mended(serve, monkeypatch, caplog):
+def test_events_that_a_slow_clock_refused_are_replayed_when_it_is_corrected(serve, monkeypatch, caplog):
     served = serve()
     service = served.service
     events = [{"src": 1, "dst": 100 + i, "t": 5_000.0 + i} for i in range(50)]
@@ -105,4 +107,4 @@ def test_a_few_bad_events_are_no_alarm(serve):
 def test_an_alarm_that_is_never_raised_would_be_noticed(serve, monkeypatch, caplog):
     monkeypatch.setattr(Rejections, "count", lambda self, applied, dead: None)
     with pytest.raises(AssertionError):
-        test_events_that_a_slow_clock_refused_are_replayed_when_it_is_mended(serve, monkeypatch, caplog)
+        test_events_that_a_slow_clock_refused_are_replayed_when_it_is_corrected(serve, monkeypatch, caplog)

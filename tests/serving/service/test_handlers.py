@@ -337,7 +337,7 @@ def test_dead_letters_come_page_by_page_newest_first(serve):
     for number in range(7):
         served.post([{"src": number}])
     seen, before = [], {}
-    while page := served.get("/v1/dead-letters", limit=3, **before).json()["letters"]:
+    while page := served.get("/v1/dead-letters", limit=3, **before).json()["dead_letters"]:
         seen += page
         before = {"before": page[-1]["number"]}
     numbers = [one["number"] for one in seen]

@@ -1,4 +1,4 @@
-"""Relations over HTTP: sent by a client, rejected row by row, mended, tried, and there after a restart."""
+"""Relations over HTTP: sent by a client, rejected row by row, corrected, tried, and there after a restart."""
 
 import pytest
 
@@ -28,10 +28,10 @@ def test_relations_over_http(shop, serve):
         assert (sent.applied, sent.dead) == (2, 0)
         sent = client.send([{"src": "cat", "dst": "tea", "relation": "like"}])
         assert (sent.applied, sent.dead) == (0, 1)
-        (letter,) = client.dead_letters().letters
+        (letter,) = client.dead_letters().dead_letters
         assert "the relations of this model are buy, view" in letter.reason
-        mended = {letter.number: {"src": "cat", "dst": "tea", "relation": "view"}}
-        assert client.replay([], mended=mended).applied == 1
+        corrected = {letter.number: {"src": "cat", "dst": "tea", "relation": "view"}}
+        assert client.replay([], corrected=corrected).applied == 1
         trial = client.what_if(events=[{"src": "dan", "dst": "mug", "relation": "buy"}], nearest=["dan"])
         assert trial.moved
         answer = service.post([{"src": "cat", "dst": "cup"}]).json()

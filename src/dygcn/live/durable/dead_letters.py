@@ -31,30 +31,30 @@ class ChosenLetter(NamedTuple):
 def chosen(
     log: EventLog,
     numbers: Collection[int] = (),
-    mended: Mapping[int, bytes] | None = None,
+    corrected: Mapping[int, bytes] | None = None,
     stream: str | None = None,
     reason: str | None = None,
 ) -> tuple[list[ChosenLetter], list[int]]:
     """Return the letters that are asked for with the events to apply, and numbers that are no letters."""
-    events = dict(mended or {})
+    events = dict(corrected or {})
     if len(numbers) + len(events) > MOST:
         raise OptionError(f"the request names more letters than {MOST}; name fewer")
     wanted = {*numbers, *events}
     by_filter = stream is not None or reason is not None
     if bool(wanted) == by_filter:
-        raise OptionError("name either numbers (or mended events), or a stream or words of a reason")
+        raise OptionError("name either numbers (or corrected events), or a stream or words of a reason")
     letters = log.dead_letters(MOST, stream=stream, reason=reason) if by_filter else log.letters(wanted)
     known = {number for number, _ in letters}
     found = [one for letter in sorted(letters) for one in _one_by_one(*letter, events)]
     return found, sorted(wanted - known)
 
 
-def _one_by_one(number: int, letter: DeadLetter, mended: Mapping[int, bytes]) -> list[ChosenLetter]:
+def _one_by_one(number: int, letter: DeadLetter, corrected: Mapping[int, bytes]) -> list[ChosenLetter]:
     """Return the events of a letter, each as a letter of its own."""
     letters = events_of(letter)
     events = [one.event.encode() for one in letters]
-    if number in mended:
-        events = [mended[number]] if len(letters) == 1 else _list(mended[number])
+    if number in corrected:
+        events = [corrected[number]] if len(letters) == 1 else _list(corrected[number])
     if len(events) != len(letters):
         raise OptionError(
             f"letter {number} holds {len(letters)} events, and {len(events)} were sent in their place; "

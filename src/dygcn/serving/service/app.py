@@ -226,7 +226,7 @@ def make_handlers(
         TrialHandlers(parser, Trials(live, queue, clock, seen, service.budget), queue),
         ChangeHandlers(parser, ChangePages(live, seen), waiters),
         DeadLetterHandlers(parser, live, queue, clock),
-        StatusHandlers(service.report, Metrics(service.report), service.readiness),
+        StatusHandlers(service.report, Metrics(service.report).text, service.readiness),
         MapHandlers(parser, NodeMap(live, service.reads, service.search, links)),
         about,
     ]

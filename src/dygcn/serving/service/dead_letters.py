@@ -67,5 +67,5 @@ class DeadLetterHandlers:
         return respond(answers.DiscardResult(self._live.sequence, count, missing))
 
     def _chosen(self, wanted: requests.ReplayRequest) -> tuple[list[ChosenLetter], list[int]]:
-        corrected = {one.number: bytes(one.event) for one in wanted.mended}
+        corrected = {one.number: bytes(one.event) for one in wanted.corrected}
         return chosen(self._live._log, wanted.numbers, corrected, wanted.stream, wanted.reason)

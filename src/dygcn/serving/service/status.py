@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dygcn.serving.service.index_worker import IndexWorker
     from dygcn.serving.service.ingest_queue import IngestQueue
     from dygcn.serving.service.load_history import LoadHistory
-    from dygcn.serving.service.metrics import Metrics
     from dygcn.serving.service.observations import Observations
     from dygcn.serving.service.readiness import Readiness
     from dygcn.serving.service.settings import CurrentSettings
@@ -138,8 +137,8 @@ class StatusReport:
 class StatusHandlers:
     """Handlers of status, load, metrics and health."""
 
-    def __init__(self, report: StatusReport, metrics: Metrics, readiness: Readiness) -> None:
-        self._report, self._metrics, self._readiness = report, metrics, readiness
+    def __init__(self, report: StatusReport, metrics_text: Callable[[], bytes], readiness: Readiness) -> None:
+        self._report, self._metrics_text, self._readiness = report, metrics_text, readiness
 
     async def get_status(self, request: Request) -> Response:
         """Return everything worth knowing at a glance."""
@@ -152,7 +151,7 @@ class StatusHandlers:
 
     async def get_metrics(self, request: Request) -> Response:
         """Return the metrics."""
-        text = await run_in_threadpool(self._metrics.text)
+        text = await run_in_threadpool(self._metrics_text)
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def get_alive(self, request: Request) -> Response:

@@ -110,9 +110,9 @@ def test_a_shared_letter_is_mended_by_as_many_events(live):
     assert len(events_of(letter)) == 100
     for wrong in ({"src": 1, "dst": 2}, [{"src": 1, "dst": 2}] * 99, 7):
         with pytest.raises(OptionError, match=f"letter {number} holds 100 events"):
-            chosen(live._log, mended={number: json.dumps(wrong).encode()})
+            chosen(live._log, corrected={number: json.dumps(wrong).encode()})
     events = [{"src": 1, "dst": 20_000 + row} for row in range(99)] + [{"src": "x", "dst": 3}]
-    assert replay(live, mended={number: json.dumps(events).encode()}) == (99, 1, [])
+    assert replay(live, corrected={number: json.dumps(events).encode()}) == (99, 1, [])
     assert kept(live)[-1] == (199, 'src is "x"; allowed are whole numbers within int64, never floats')
     assert replay(live, numbers=[number]) == (0, 0, [number])
 

@@ -123,7 +123,7 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
         if client.get("/v1/status").json()["edges"] - begun != size - len(bad):
             tally.note("the graph does not have an edge for every good event")
     with Client(address) as asking:
-        letters = asking.dead_letters(limit=None).letters
+        letters = asking.dead_letters(limit=None).dead_letters
     found = {(one.stream, one.offset, one.row) for one in letters}
     if found != expected:
         tally.note(f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many")
