@@ -29,8 +29,7 @@ from dygcn.paper.bases import base_vectors, fit_base, keep_last
 from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play_history, snapshot_of
-from dygcn.paper.matrices import first_matrices, fit_rolled
-from dygcn.paper.tensors import LinkLoss, TorchArrays, descend, draw
+from dygcn.paper.training import LinkLoss, TorchArrays, descend, draw, first_matrices, fit_rolled
 from dygcn.testing import random_events
 from dygcn.testing.rolled import hat
 from tests.linked import link_auc

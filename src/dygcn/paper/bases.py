@@ -43,7 +43,7 @@ def fit_base(
     if last is not None and recipe.warm:
         recipe, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
     if name == "gcn":
-        tensors = _room("tensors").fit_gcn(snapshots, dim, recipe, seed, start, progress)
+        tensors = _room("training").fit_gcn(snapshots, dim, recipe, seed, start, progress)
     else:
         tensors = _room("geometric").fit_geometric(name, snapshots, dim, recipe, seed, start, progress)
     return Base(name, recipe if last is None else last.recipe, tensors)

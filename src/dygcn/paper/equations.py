@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dygcn.paper.plans import Mix, Plan, RuleOptions
 
 T = TypeVar("T")
-ACTIVATIONS = ("relu", "tanh", "none")
 
 
 class Arrays(Protocol[T]):
@@ -42,7 +41,7 @@ class Arrays(Protocol[T]):
         """Return ``a + sign * b``."""
 
     def activate(self, rows: T, activation: str) -> T:
-        """Return sigma of every number; one of `ACTIVATIONS`."""
+        """Return sigma of every number; "relu", "tanh" or "none"."""
 
     def level(self, rows: T, like: T) -> T:
         """Return rows, scaled by one number so that their mean length is that of `like`."""

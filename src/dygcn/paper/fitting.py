@@ -49,7 +49,7 @@ def fit(
     batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
 ) -> State:
     """Return the fitted state: all events played, its vectors those of the base at the end."""
-    training = importlib.import_module("dygcn.paper.matrices")  # torch, or the line that installs it
+    training = importlib.import_module("dygcn.paper.training")  # torch, or the line that installs it
     recipe = choices.recipe if isinstance(choices.recipe, RollingRecipe) else RollingRecipe()
     base = "gcn" if choices.base is None else choices.base
     model = new_model(batch, choices, base, recipe)

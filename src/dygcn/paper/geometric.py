@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.paper.bases import degrees_in, grown_table
-from dygcn.paper.tensors import train_on_snapshots
+from dygcn.paper.training import train_on_snapshots
 
 with extra("geometric"):
     import torch

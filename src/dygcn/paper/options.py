@@ -10,8 +10,7 @@ import numpy as np
 
 from dygcn.engine.models.checks import number, one_of, whole
 from dygcn.errors import OptionError
-from dygcn.paper.equations import ACTIVATIONS
-from dygcn.paper.plans import AGGREGATIONS, ISOLATED, RuleOptions
+from dygcn.paper.plans import ACTIVATIONS, AGGREGATIONS, RuleOptions
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32
@@ -162,7 +161,6 @@ class RollingRecipe:
         for name, kind in (("options", RuleOptions), ("base", BaseRecipe), ("watch", Watch)):
             if not isinstance(getattr(self, name), kind):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; allowed is a {kind.__name__}")
-        check_options(self.options)
         one_of("loss", self.loss, LOSSES)
         one_of("start", self.start, STARTS)
         whole("rollout", self.rollout, 1)
@@ -229,10 +227,3 @@ def check_shapes(base: Base, dim: int) -> None:
         or (base.name != "embedding") > len(shapes)
     ):
         raise ValueError(f"a base {base.name!r} with tensors {shapes}, expected {expected}")
-
-
-def check_options(options: RuleOptions) -> None:
-    """Raise an OptionError unless every option is a known one."""
-    one_of("aggregation", options.aggregation, AGGREGATIONS)
-    one_of("isolated", options.isolated, ISOLATED)
-    one_of("activation", options.activation, ACTIVATIONS)

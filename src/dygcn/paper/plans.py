@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.models.checks import one_of
 from dygcn.engine.propagation import influence
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 AGGREGATIONS = ("sum", "mean")
 ISOLATED = ("alone", "rest")
+ACTIVATIONS = ("relu", "tanh", "none")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class RuleOptions:
     activation: str = "relu"
     isolated: str = "alone"
     level: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("aggregation", self.aggregation, AGGREGATIONS)
+        one_of("isolated", self.isolated, ISOLATED)
+        one_of("activation", self.activation, ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dygcn.engine.records import Changed
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.paper import bases
 from dygcn.paper.health import rolled, take_anchor, wants_restart
-from dygcn.paper.options import BASES, Base, BaseRecipe, Watch, check_options, check_shapes
+from dygcn.paper.options import BASES, Base, BaseRecipe, Watch, check_shapes
 from dygcn.paper.plans import RuleOptions
 from dygcn.paper.rolling import RollingRule, SpectralRule
 
@@ -63,7 +63,6 @@ class RollingSpec(RuleSpec):
 
     def __post_init__(self) -> None:
         one_of("base", self.base.name, BASES)
-        check_options(self.options)
         if self.watch.restart == "auto" and self.base.name == "embedding":
             raise OptionError("restart='auto' needs a base that can be computed again; yours is an Embedding")
 

@@ -22,8 +22,8 @@ from dygcn.paper import RollingRule, adopt
 from dygcn.paper.bases import base_vectors, fit_base, keep_last
 from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play, play_history
-from dygcn.paper.matrices import first_matrices, fit_rolled
 from dygcn.paper.spec import with_base
+from dygcn.paper.training import first_matrices, fit_rolled
 from dygcn_lab.evaluation import Judge
 from dygcn_lab.experiments.tables import by_number
 

@@ -54,22 +54,10 @@ def read_events(
 ) -> EventBatch:
     """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`, or a graph.
 
-    Parameters
-    ----------
-    events
-        A path (Parquet, CSV, NDJSON), an Arrow table, a pandas or polars frame, a dict of arrays, or
-        an iterable of dicts, of tuples or an array with the columns ``(src, dst)``,
-        ``(src, dst, t, op[, weight])`` or those of `columns`. Other columns are left alone. Or a graph of
-        networkx, igraph, scipy.sparse or PyG, or an edge_index: an array or tensor of two rows.
-    ids
-        Type of the ids, if known: a CSV file does not distinguish 7 from "7".
-    directed
-        Whether the events are for a directed graph: then an edge of an undirected graph is two events. If
-        not, one that a matrix or edge_index holds in both directions is one. None: edges as they stand.
-    related
-        Whether the graph has relations: then a column `relation` is looked for.
-    **options
-        What the columns are called, see `ColumnOptions`.
+    `fit` says what events may be. `ids`: their type, if known (a CSV file does not distinguish 7 from "7").
+    `directed`: an edge of an undirected graph is then two events; if False, an edge that a matrix or an
+    edge_index holds in both directions is one; None: edges as they stand. `related`: the graph has relations,
+    so a column `relation` is looked for.
 
     Examples
     --------
