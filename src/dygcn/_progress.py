@@ -156,7 +156,7 @@ def _notebook() -> _Lines:
 def progress_of(
     asked: object, plan: Plan = (), write: Callable[[str], None] | None = None
 ) -> Iterator[Notify | None]:
-    """Show progress as it was asked for (`Asked`); yield what to call as (done, total, what), or None.
+    """Show progress as `asked`; yield what to call as (done, total, what), or None.
 
     With "auto" nothing is shown in the first two seconds, nor inside another display. `plan`: the phases, so
     that one bar runs once through all of them; empty: it runs through each. `write` takes lines; by default
@@ -191,7 +191,7 @@ def _display(write: Callable[[str], None]) -> _Terminal | _Lines:
 
 
 def is_terminal() -> bool:
-    """Tell whether standard error is a terminal."""
+    """Return whether standard error is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -80,7 +80,7 @@ class TornState(DygcnError, RuntimeError):
 
 
 class OpenTrial(DygcnError, RuntimeError):
-    """An update was asked for inside a trial: what a trial did is taken back, so nothing may build on it."""
+    """An update was called inside a trial, whose effects are rolled back."""
 
 
 class ConcurrentUse(DygcnError, RuntimeError):
@@ -104,7 +104,7 @@ class DamagedFolder(FolderError):
 
 
 class UnsupportedFolder(FolderError):
-    """A saved folder that is whole but was written in another format version."""
+    """A saved folder that is intact but was written in another format version."""
 
 
 class NoSuchPast(FolderError):
@@ -155,7 +155,7 @@ class OtherHistory(SinkError):
 
 
 class ServiceError(DygcnError, OSError):
-    """A service refused what a client asked for.
+    """A service refused a request.
 
     Attributes
     ----------

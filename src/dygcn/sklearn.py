@@ -193,7 +193,7 @@ class NodeEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 class _LeftOut:
-    """Stands in a pickle for an embedding."""
+    """Stands for an embedding in a pickle."""
 
     def __repr__(self) -> str:
         return "left out of the pickle"
@@ -213,13 +213,7 @@ def _as_texts(ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def _read_ids(values: NDArray[Any]) -> NDArray[Any]:
-    """Return ids as integers, or as text where some are text.
-
-    Examples
-    --------
-    >>> _read_ids(np.array([[1.0, 2.0]])).tolist(), _read_ids(np.array([["ann", 7]], object)).tolist()
-    ([[1, 2]], [['ann', '7']])
-    """
+    """Return ids as integers, or as text where some are text."""
     flat = values.reshape(-1).tolist() if values.dtype.kind in "uO" else []
     whole = values.dtype.kind == "O" and all(map(_is_whole, flat))
     if values.dtype.kind == "f" and bool((np.floor(values) == values).all()):
@@ -239,7 +233,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_exact(value: float) -> bool:
-    """Say whether a whole number is one id and no other: floats from 2^53 on stand for several."""
+    """Return whether a number is one id: floats from 2^53 on stand for several."""
     return abs(value) < 2**53 if isinstance(value, float) else -(2**63) <= value < 2**63
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from dygcn.datasets import files, info, load, names
 from dygcn.errors import DatasetError, OptionError
+from dygcn_lab.evaluation.steps import steps_of
 
 
 def same_events(a, b):
@@ -51,14 +52,14 @@ def test_every_set_is_what_the_registry_says(name, data):
     ],
 )
 def test_steps(name, steps, fitted, data):
-    cut = load(name, data).steps()
+    cut = steps_of(load(name, data))
     assert (cut.last, cut.fitted) == (steps, fitted)
     assert len(np.unique(cut.step)) == steps + 1
 
 
 def test_the_paper_s_numbers_of_hepth(nowhere):
     data = load("hepth-collab")
-    sizes = [len(moment.edges) * 2 for moment in data.steps().moments]
+    sizes = [len(moment.edges) * 2 for moment in steps_of(data).moments]
     assert (sizes[0], sizes[-1]) == (23318, 47776)
 
 

@@ -8,6 +8,7 @@ import pytest
 from dygcn.datasets import load
 from dygcn.live import fit
 from dygcn.paper import RollingRecipe
+from dygcn_lab.evaluation.steps import steps_of
 from dygcn_lab.experiments.influence import influenced_by_one_edge, influenced_nodes
 from dygcn_lab.experiments.long_run import exact_bases, long_run
 from dygcn_lab.experiments.paper_rules import RULES, Frames, fit_rule, judge_paper_rules
@@ -32,13 +33,13 @@ PAPER_ORDERS = {
 
 
 def frames_of(name):
-    return Frames.of(load(name).steps())
+    return Frames.of(steps_of(load(name)))
 
 
 @pytest.fixture(scope="module")
 def small(data):
     """The first twelve steps of the paper's Facebook set."""
-    steps = dataclasses.replace(load("facebook").steps().part(0, 11), fitted=5)
+    steps = dataclasses.replace(steps_of(load("facebook")).part(0, 11), fitted=5)
     return steps, Frames.of(steps)
 
 
@@ -54,7 +55,7 @@ def test_influenced_nodes_beside_the_paper_s_table(data):
 
 
 def test_rows_on_as_733_are_those_of_the_influenced_nodes(data):
-    frames = Frames.of(load("as-733").steps().part(0, 12))
+    frames = Frames.of(steps_of(load("as-733")).part(0, 12))
     recipe = RollingRecipe(rounds=0)
     quick = dataclasses.replace(recipe, base=dataclasses.replace(recipe.base, epochs=1))
     _, _, found = judge_paper_rules(dataclasses.replace(frames, fitted=5), quick)

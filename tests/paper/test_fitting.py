@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import dygcn
-from dygcn.datasets.steps import Snapshots
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.measures import auc
@@ -32,6 +31,7 @@ from dygcn.paper.history import play_history, snapshot_of
 from dygcn.paper.training import LinkLoss, TorchArrays, descend, draw, first_matrices, fit_rolled
 from dygcn.testing import random_events
 from dygcn.testing.rolled import hat
+from dygcn_lab.evaluation.steps import Snapshots
 from tests.linked import link_auc
 
 DIM = 6

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.datasets.steps import Snapshots
-from dygcn.engine.records import Moment
+from dygcn_lab.evaluation.steps import Moment, Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

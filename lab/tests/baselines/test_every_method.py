@@ -8,9 +8,9 @@ import pytest
 
 import dygcn_lab.baselines
 from dygcn.engine.measures import auc, pair_cosines, unit_rows
-from dygcn.engine.records import Moment
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.evaluation import judge_method
+from dygcn_lab.evaluation.steps import Moment
 
 from .planted import NODES, communities, history, sides
 

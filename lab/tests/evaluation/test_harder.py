@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dygcn.datasets.steps import Steps
 from dygcn.engine.measures import PairSet
 from dygcn_lab.evaluation import VectorMethod, judge_method
 from dygcn_lab.evaluation.classes import HeldOutClassifier
 from dygcn_lab.evaluation.following import mean_ranks
 from dygcn_lab.evaluation.links import ask_links, ask_never
 from dygcn_lab.evaluation.seen import Seen
+from dygcn_lab.evaluation.steps import Steps
 
 NODES = 60
 

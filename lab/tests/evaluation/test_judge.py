@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dygcn.datasets.steps import Steps
 from dygcn.errors import DygcnError
 from dygcn_lab.evaluation import Judge, VectorMethod, judge_method
 from dygcn_lab.evaluation.reconstruction import precision_at
+from dygcn_lab.evaluation.steps import Steps
 
 
 def growing_communities(seed=0, steps=8, size=60):

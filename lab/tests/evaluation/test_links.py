@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.linked import link_auc
 
-from dygcn.datasets.steps import Snapshots
 from dygcn.engine.measures import PairSet, auc, draw_negatives
 from dygcn_lab.evaluation.links import ask_links, best_bar, f1_above, median_bar
+from dygcn_lab.evaluation.steps import Snapshots
 
 
 def random_edges(random, nodes, count):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.datasets.steps import Steps
 from dygcn_lab.evaluation import VectorMethod
+from dygcn_lab.evaluation.steps import Steps
 from dygcn_lab.experiments import recall
 from dygcn_lab.experiments.headed import Headed
 from dygcn_lab.experiments.recall import recall_figures

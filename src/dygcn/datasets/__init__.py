@@ -1,7 +1,6 @@
-"""Real dynamic graphs by name: facts about each, its events, and its steps for evaluation."""
+"""Real dynamic graphs by name: facts about each, its events, its classes."""
 
 from dygcn.datasets.loading import Dataset, events_by_name, load
 from dygcn.datasets.registry import DatasetInfo, info, names
-from dygcn.datasets.steps import Steps
 
-__all__ = ["Dataset", "DatasetInfo", "Steps", "events_by_name", "info", "load", "names"]
+__all__ = ["Dataset", "DatasetInfo", "events_by_name", "info", "load", "names"]

@@ -12,7 +12,6 @@ import numpy as np
 
 from dygcn.datasets.files import EDGES, EventColumns, event_columns, find, read_folder, read_mat, read_shipped
 from dygcn.datasets.registry import DatasetInfo, info, names
-from dygcn.datasets.steps import grow
 from dygcn.errors import DatasetError, OptionError
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dygcn.datasets.steps import Steps
     from dygcn.engine.records import Int64
 
 MISSING = -1
@@ -35,9 +33,6 @@ class Dataset:
     >>> data = load("hepth-collab")
     >>> data.events()["src"].dtype, len(data.src), data.labels is None
     (dtype('int64'), 39535, True)
-    >>> steps = data.steps()
-    >>> steps.last, steps.tested
-    (59, range(30, 59))
     """
 
     info: DatasetInfo
@@ -47,10 +42,6 @@ class Dataset:
     op: Int64  # +1 adds, -1 removes
     labels: Int64 | None = None  # of node 0, 1, 2 ...; -1 if missing
     classes: tuple[str, ...] = ()  # names of labels 0, 1, 2 ..., if the publisher named them
-
-    def steps(self) -> Steps:
-        """Return the events numbered by the steps that evaluations use."""
-        return self.info.cut.steps(self.src, self.dst, self.t, self.op)
 
     def events(self) -> dict[str, Any]:
         """Return the events as `dygcn.fit` takes them."""
@@ -94,8 +85,8 @@ def load(
     label = _label_name(about, label)
     if about.grown_from:
         whole = load(about.grown_from, folder, label=label)
-        steps = grow(whole.src, whole.dst, seed=seed)
-        return Dataset(about, steps.src, steps.dst, steps.step, steps.op, whole.labels, whole.classes)
+        src, dst, t = grow(whole.src, whole.dst, seed=seed)
+        return Dataset(about, src, dst, t, np.ones_like(t), whole.labels, whole.classes)
     columns = _columns(about, folder, label)
     labels, classes = _codes(columns.labels, about.missing)
     return Dataset(about, columns.src, columns.dst, columns.t, columns.op, labels, classes)
@@ -144,3 +135,58 @@ def _codes(labels: NDArray[Any] | None, missing: int | None) -> tuple[Int64 | No
         classes, codes = np.unique(labels, return_inverse=True)
         return codes.astype(np.int64), tuple(classes.tolist())
     return (labels if missing is None else np.where(labels == missing, MISSING, labels)), ()
+
+
+# ---- the paper's Facebook set: a sample of a static graph that grows at each step --------------------------
+
+
+def grow(
+    src: Int64,
+    dst: Int64,
+    nodes: tuple[int, int] = (2085, 2235),
+    edges: tuple[int, int] = (9092, 88642),
+    count: int = 36,
+    seed: int = 0,
+) -> tuple[Int64, Int64, Int64]:
+    """Return the paper's Facebook set: src, dst and t of a growing sample of a graph.
+
+    It begins with a sub-graph; each step adds a fixed number of new nodes and edges. Every newcomer brings
+    one edge at least; all other edges are drawn uniformly among the nodes that have arrived.
+    """
+    random = np.random.default_rng(seed)
+    low, high = np.minimum(src, dst), np.maximum(src, dst)
+    ends = np.unique(np.stack((low, high), axis=1)[low != high], axis=0)
+    arrival = _arrivals(np.unique(ends), nodes, count, random)
+    since = arrival[ends].max(axis=1)  # the first step at which an edge may come
+    totals = np.linspace(*edges, count).round().astype(np.int64)
+    when = np.full(len(ends), -1)
+    for step in range(count):
+        wanted = int(totals[step]) - int((when >= 0).sum())
+        first = _edges_of_newcomers(ends, arrival, when, since, step, random) if step else ends[:0, 0]
+        when[first] = step
+        free = np.flatnonzero((when < 0) & (since <= step))
+        when[random.choice(free, wanted - len(first), replace=False)] = step
+    chosen = np.flatnonzero(when >= 0)
+    chosen = chosen[np.argsort(when[chosen], kind="stable")]
+    return ends[chosen, 0], ends[chosen, 1], when[chosen]
+
+
+def _arrivals(everyone: Int64, nodes: tuple[int, int], count: int, random: np.random.Generator) -> Int64:
+    """Return the step at which each node arrives; `count` for nodes that never do."""
+    arrival = np.full(int(everyone.max()) + 1, count, np.int64)
+    shuffled = random.permutation(everyone)[: nodes[1]]
+    arrival[shuffled] = 0
+    late = shuffled[nodes[0] :]
+    arrival[late] = 1 + np.arange(len(late)) * (count - 1) // max(len(late), 1)
+    return arrival
+
+
+def _edges_of_newcomers(
+    ends: Int64, arrival: Int64, when: Int64, since: Int64, step: int, random: np.random.Generator
+) -> Int64:
+    found = []
+    for node in np.flatnonzero(arrival == step):
+        mine = np.flatnonzero((when < 0) & (since <= step) & (ends == node).any(axis=1))
+        if len(mine):
+            found.append(int(random.choice(mine)))
+    return np.unique(np.array(found, np.int64))

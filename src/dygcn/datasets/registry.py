@@ -5,15 +5,10 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from dygcn.datasets.steps import Steps, equal_steps, window_steps
 from dygcn.errors import DatasetError
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int64
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="window"):
@@ -22,20 +17,12 @@ class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     first: int
     last: int
 
-    def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
-        """Return the events of a set, numbered by step."""
-        return window_steps(src, dst, t, op, self.first, self.last)
-
 
 class Equal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="equal"):
     """The first part of the events is the start; the rest is divided into parts with equally many events."""
 
     parts: int
     start: float
-
-    def steps(self, src: Int64, dst: Int64, t: Int64, op: Int64) -> Steps:
-        """Return the events of a set, numbered by step; they must only add."""
-        return equal_steps(src, dst, t, self.parts, self.start)
 
 
 class Original(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

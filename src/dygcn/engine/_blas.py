@@ -16,11 +16,11 @@ _held = threading.Lock()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread, in the whole process, until the first who asked for it leaves.
+    """Keep BLAS to one thread, in this process, until the first caller leaves.
 
     On matrices of a few hundred columns, threads of BLAS mostly wait for each other, and busily: two take 2.5
-    times the processor time of one. Who asks while another one holds it changes nothing: two that each put
-    back what they found would leave one thread for ever.
+    times the processor time of one. A caller inside another's block changes nothing: two that each restore
+    what they found would leave one thread for ever.
     """
     if not _held.acquire(blocking=False):
         yield

@@ -1,4 +1,4 @@
-"""What systems do not do alike with files: locks, whom files are shown to, the wait until they are on disk.
+"""What systems do differently with files: locks, permissions, the wait until they are on disk.
 
 What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
 says; `keep_private` narrows what others made.
@@ -18,13 +18,13 @@ try:
 except ImportError:  # Windows
 
     def lock(handle: int) -> None:
-        """Lock an open file, an `OSError` if another one has it; whoever closes it or dies lets go."""
+        """Lock an open file, `OSError` if another process has the lock; closing the file releases it."""
         windows = importlib.import_module("msvcrt")
         os.lseek(handle, 0, os.SEEK_SET)
         windows.locking(handle, windows.LK_NBLCK, 1)
 
     def unlock(handle: int) -> None:
-        """Let go of a lock, and close the file."""
+        """Release a lock, and close the file."""
         os.close(handle)
 
     def lock_folder(folder: Path) -> int | None:
@@ -33,11 +33,11 @@ except ImportError:  # Windows
 else:
 
     def lock(handle: int) -> None:
-        """Lock an open file, an `OSError` if another one has it; whoever closes it or dies lets go."""
+        """Lock an open file, `OSError` if another process has the lock; closing the file releases it."""
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock(handle: int) -> None:
-        """Let go of a lock, also for processes that were forked meanwhile, and close the file."""
+        """Release a lock, also for processes that were forked meanwhile, and close the file."""
         try:
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)
@@ -45,13 +45,7 @@ else:
             os.close(handle)
 
     def lock_folder(folder: Path) -> int | None:
-        """Lock a folder itself and return its handle, None where the file system locks only files.
-
-        Raises
-        ------
-        BlockingIOError
-            If another one has it.
-        """
+        """Lock a folder and return its handle, None where only files can be; `OSError` if it is locked."""
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             lock(handle)
@@ -103,12 +97,12 @@ def make_folder(folder: Path, parents: bool = False) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Say whether something is there, and for its owner alone."""
+    """Return whether a path exists and is readable by its owner alone."""
     return path.exists() and not path.stat().st_mode & _OTHERS
 
 
 def keep_private(folder: Path) -> None:
-    """Take from all others what a folder, and everything in it, allows them; files of others stay."""
+    """Make a folder and everything in it private to its owner; files of other owners stay as they are."""
     _narrow(folder)
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -128,7 +122,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Put the names in a folder on disk: who was created, renamed or removed."""
+    """Write the names in a folder to disk, after files were created, renamed or removed."""
     if _SYNCS_NAMES:
         _sync(os.open(folder, os.O_RDONLY))
 

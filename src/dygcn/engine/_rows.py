@@ -32,7 +32,7 @@ def cpu_level() -> str:
 
 
 class RowBlock:
-    """Rows of int8, int16, int32 or int64 in one contiguous array, which never grows or moves."""
+    """Rows of int8, int16, int32 or int64 in one contiguous array, which is kept alive and never moves."""
 
     def __init__(self, array: Stored) -> None:
         if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind != "i":
@@ -76,7 +76,7 @@ def add_row(stored: RowBlock, at: int, table: RowBlock, row: int, weight: int) -
 
 
 def write_message(stored: RowBlock, at: int, inverse: float, out: RowBlock, to: int) -> None:
-    """M = round(s / deg), the one place where a sum becomes a message; `inverse` is 1 / deg.
+    """M = round(s / deg), the only function that makes a message of a sum; `inverse` is 1 / deg.
 
     A product and a rounding in IEEE double precision: the same bits on every machine, and never
     outside the range of what was averaged.
@@ -98,7 +98,11 @@ def add_all(
     out: RowBlock,
     to: int,
 ) -> bool:
-    """Add rows of a table, each times a factor, and say whether the message moved."""
+    """Add rows `first` to `stop` - 1 of a table, each times a factor; return whether the message moved.
+
+    `stop_ahead`: up to this one, rows can be fetched ahead; 0: the table is near. `was`, `now`: 1 / deg,
+    before and after. `out`, `to` take by how much the message moved; -1: it is not needed.
+    """
     before = _means(stored.array[at], was)
     for i in range(first, stop):
         add_row(stored, at, table, rows[i], factors[i])
@@ -113,7 +117,7 @@ def _means(row: Stored, inverse: float) -> Stored:
 
 
 def add_units(block: RowBlock, n: int, floor: float, weight: float, out: Float64) -> None:
-    """Add ``weight * h / max(|h|, floor)`` for the first n rows. Squares are whole: their sum is exact."""
+    """Add ``weight * h / max(|h|, floor)`` for the first n rows. Squares are integers: their sum is exact."""
     rows = block.array[:n].astype(np.int64)
     lengths = np.sqrt((rows * rows).sum(axis=1).astype(np.float64))
     out[:n] += rows * (weight / np.maximum(lengths, floor))[:, None]

@@ -11,7 +11,6 @@ record                    made by                                      read by
 `Influence`               ``engine.propagation.rule`` (V_1..V_K)     the paper's rules
 `Additions`               ``engine.propagation.exact`` (of one order)  ``dygcn_lab.costs``
 `Changed`                 ``engine.propagation`` (changed nodes)       ``live``
-`Moment`                  ``datasets`` (one step of a history)         ``dygcn_lab.evaluation``
 `Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
 `ForgetEvent`             ``engine.events.wire`` (an id to forget)     ``live.durable``
 `History`                 ``live.durable`` (position in a log)         ``serving.sinks``, the change feed
@@ -82,7 +81,7 @@ class IdColumn:
 
 @dataclass(slots=True)
 class RelationColumn:
-    """The relation of each event, by its place in the names that this batch knows."""
+    """The relation of each event, as an index into the names of this batch."""
 
     codes: Int16  # (n,)
     names: tuple[str, ...]
@@ -137,11 +136,11 @@ class Parts:
     """What relations add to the weights of pairs; those of an edge add up to its weight."""
 
     pair: Int64  # (p,) which of the pairs that stand beside this
-    relation: Int16  # (p,) its place among the relations of the model, which are sorted by name
+    relation: Int16  # (p,) its index among the relations of the model, which are sorted by name
     weight: Int64  # (p,) on the grid, above 0
 
     def placed(self, place: Int64) -> Parts:
-        """Return the parts of pairs that have other places now (-1: none), sorted by pair and relation."""
+        """Return the parts of renumbered pairs (-1: dropped), sorted by pair and relation."""
         pair = place[self.pair]
         order = np.lexsort((self.relation, pair))
         order = order[pair[order] >= 0]
@@ -203,22 +202,11 @@ class Changed:
     orders: Int8  # (n,) 0 features, 1..K messages
     rows: int = 0  # rows of state that were added to (the cost)
     heavy: Nodes = field(default_factory=lambda: _NOBODY)  # (m,) heavy ones: their listeners moved, too
-    turned: Nodes = field(default_factory=lambda: _NOBODY)  # who pulls other messages than before; not moved
+    turned: Nodes = field(default_factory=lambda: _NOBODY)  # pull other messages than before; did not move
     touched: Nodes | None = None  # ends of changed pairs; None: as the buffers of the graph have them
 
 
 NO_CHANGE = Changed(_NOBODY, np.empty(0, np.int8))
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One step of a graph's history, independent of the engine. Nodes are numbered over the whole history."""
-
-    src: Int64  # (n,) the events of the step, in order
-    dst: Int64  # (n,)
-    op: Int64  # (n,) +1 or -1
-    edges: Int64  # (m, 2) undirected edges after the step, each once, the lower end first
-    t: Float64 | None = None  # (n,) time of each event, in steps; None: the number of the step only
 
 
 @dataclass(frozen=True, slots=True)

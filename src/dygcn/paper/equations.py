@@ -130,7 +130,7 @@ def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
 
 
 def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], options: RuleOptions) -> T:
-    """Return the whole of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
+    """Return all of Z^(t+1): Algorithm 1, or Algorithm 2 where the plan has a pass."""
     table = welcome(arrays, plan, table)
     changed = roll(arrays, plan, table, weights[: len(plan.changes) + 1], options.activation)
     for nodes, rows in zip(plan.influence.orders, changed, strict=True):

@@ -70,7 +70,7 @@ def fit(
 
 
 def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequence[EventBatch]:
-    """Make one first step of so many early ones that what is kept of the others fits into memory."""
+    """Join early steps into one, so that the snapshots and plans of all steps fit into memory."""
     bytes_a_step = 8 * dim * ids_of(batch).high + 96 * len(batch)  # vectors, twice; sums, and torch's
     kept = max(LARGEST_HISTORY // bytes_a_step, 2)
     if len(parts) <= kept:
@@ -167,7 +167,7 @@ def _fit_base(
 
 
 def _given_tables(base: Embedding, history: PlayedHistory, aggregation: str) -> list[Float32]:
-    """Take the user's vectors for every snapshot; who has none starts as a newcomer does."""
+    """Return the user's vectors of every snapshot; a node without one starts as a newcomer does."""
     nodes = history.graph.find(base.ids)
     by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
     has = np.zeros(history.high, np.bool_)

@@ -34,7 +34,7 @@ def take_anchor(state: State, watch: Watch) -> None:
 
 
 def wants_restart(state: State, watch: Watch, version: int) -> bool:
-    """Count an update; if it is time, check a sample, warn, and say whether a fresh base is due."""
+    """Count an update; if it is time, check a sample, warn, and return whether a fresh base is due."""
     rule = rolled(state)
     rule.anchor[2] += 1
     if rule.anchor[2] % watch.every:
@@ -52,7 +52,7 @@ def rolled(state: State) -> RollingRule:
 
 
 def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> bool:
-    """Say whether links score worse than at the last base, by more than tolerance and chance explain."""
+    """Return whether links score worse than at the last base, beyond tolerance and chance."""
     score, links = _score(state, rule, watch, version)
     then = rule.anchor[1]
     if score < 0:
@@ -87,7 +87,6 @@ def _check_band(ratio: float, band: tuple[float, float], version: int) -> None:
 
 
 def _length(state: State, rule: RollingRule, watch: Watch, salt: int) -> float:
-    """Return the mean length of sampled vectors."""
     nodes = state.graph.some_nodes(salt, watch.sample)
     return float(norms(rule.vectors(nodes)).mean()) if len(nodes) else 0.0
 

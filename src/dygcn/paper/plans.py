@@ -65,7 +65,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One update of the paper's rules, without any vector: who is updated, and from whom."""
+    """One update of the paper's rules, without any vector: the nodes that change, and their senders."""
 
     arrived: Nodes  # (a,) new nodes
     first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
@@ -117,7 +117,7 @@ def layer_mix(graph: Graph, nodes: Nodes, aggregation: str) -> Mix:
 def spectral_mix(graph: Graph, nodes: Nodes, isolated: str) -> Mix:
     """Return I + D^-1/2 A D^-1/2 as sums over rows of Z; where D is 0 there is I alone, or I + I.
 
-    In a directed graph the D on the left counts what a node aggregates, that on the right who aggregates it.
+    In a directed graph the D on the left counts what a node aggregates, that on the right its receivers.
     """
     receiver, sender, weight = graph.pull.arcs(nodes)
     degree: Float = graph.strength * graph.grid

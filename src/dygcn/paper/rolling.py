@@ -75,13 +75,13 @@ class RollingRule:
         return rows
 
     def replace(self, nodes: Nodes, vectors: Float32) -> None:
-        """Put vectors in place of those of nodes."""
+        """Replace the vectors of nodes."""
         NumpyArrays().put(self._table, nodes, vectors)
 
     def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
-        """Put vectors in place of those of nodes; others start as newcomers do, those next to them first.
+        """Replace the vectors of nodes; `others` start as newcomers do, their neighbours first.
 
-        Who is linked to nobody that has a vector keeps its own.
+        A node that is linked to no node with a vector keeps its own.
         """
         self.reserve(graph)
         self.replace(nodes, vectors)
@@ -133,7 +133,7 @@ class SpectralRule(RollingRule):
         return make_plan(graph, delta, 1, self.options, spectral=True)
 
     def _moved(self, plan: Plan) -> Changed:
-        """Say that all changed: V_1 at order 1, everybody else, by the pass, at order 2."""
+        """Return all nodes as changed: V_1 at order 1, the rest, by the pass, at order 2."""
         if plan.whole is None:
             return super()._moved(plan)
         (first,), everyone = plan.influence.orders, plan.whole[0]

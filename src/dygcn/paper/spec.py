@@ -148,7 +148,7 @@ def with_base(model: Model, base: Base) -> Model:
     return dataclasses.replace(model, spec=dataclasses.replace(model.spec, base=base))
 
 
-# ---- a fresh base in place of all vectors ------------------------------------------------------------------
+# ---- a fresh base ------------------------------------------------------------------------------------------
 
 
 def _checked_base(model: Model, base: object) -> Embedding:
@@ -173,7 +173,7 @@ def _base_or_warning(state: State, base: Base) -> tuple[Base, IdColumn, Float32]
 
 
 def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
-    """Put vectors in place of all that a state has; nodes without one start as the mean of their neighbours.
+    """Replace all vectors of a state; nodes without one start as the aggregation of their neighbours.
 
     `keep`: ids that are not in the graph come into it, and stay without an edge; if not, they are left out.
     """
@@ -191,14 +191,13 @@ def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -
 
 
 def _take_embedding(state: State, watch: Watch, base: Embedding) -> Outcome:
-    """Put the user's own vectors in place of all others."""
     outcome = adopt(state, base.ids, base.vectors)
     take_anchor(state, watch)
     return outcome
 
 
 def _take_base(state: State, spec: RollingSpec, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
-    """Put the vectors of a base that was computed in place of all others."""
+    """Replace all vectors by those of a computed base."""
     outcome = adopt(state, ids, vectors, keep=False)
     state.model = dataclasses.replace(state.model, spec=dataclasses.replace(spec, base=computed))
     take_anchor(state, spec.watch)

@@ -206,7 +206,7 @@ def train_on_snapshots(
 
 
 def _shorten(parameters: Sequence[Tensor]) -> bool:
-    """Make the gradient no longer than `_STEEPEST`; say whether it is finite. Squares need float64."""
+    """Cut the gradient to the length `_STEEPEST`; return whether it is finite. Squares need float64."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     length = float(sum(float(gradient.double().square().sum()) for gradient in gradients)) ** 0.5
     if not np.isfinite(length):

@@ -14,7 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Float32, Float64, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 HALF_LIFE = 3.0  # in steps
 

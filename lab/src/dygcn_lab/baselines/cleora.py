@@ -24,7 +24,8 @@ with extra("evidence", of="dygcn-lab"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Int64, Moment
+    from dygcn.engine.records import Float32, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 
 def edge_lines(edges: Int64) -> list[str]:

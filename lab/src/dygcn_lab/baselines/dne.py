@@ -25,7 +25,8 @@ from dygcn_lab.evaluation.method import VectorMethod
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Bool, Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Bool, Float32, Float64, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 
 class Dne(VectorMethod):

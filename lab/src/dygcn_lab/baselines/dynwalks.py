@@ -30,7 +30,8 @@ with extra("evidence", of="dygcn-lab"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Bool, Float32, Int64, Moment
+    from dygcn.engine.records import Bool, Float32, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 
 class DynWalks(VectorMethod):

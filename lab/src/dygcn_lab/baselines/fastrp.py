@@ -25,7 +25,8 @@ with extra("evidence", of="dygcn-lab"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Moment
+    from dygcn.engine.records import Float32, Float64
+    from dygcn_lab.evaluation.steps import Moment
 
 
 class FastRp(VectorMethod):

@@ -15,7 +15,8 @@ from dygcn_lab.baselines.snapshot import adjacency
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Float32, Float64, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 ENTRIES = 1 << 22  # of the rows that are intersected at once: hubs times many pairs would not fit
 

@@ -33,7 +33,8 @@ with extra("evidence", of="dygcn-lab"):
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Float32, Float64, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 DENSE = 400  # rows up to which a full decomposition is quicker
 TOLERANCE = 1e-6  # of Lanczos, relative

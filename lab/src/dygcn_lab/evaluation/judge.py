@@ -35,8 +35,9 @@ from dygcn_lab.evaluation.stability import motion
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.records import Bool, Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Bool, Float32, Float64, Int64
     from dygcn_lab.evaluation.method import Method
+    from dygcn_lab.evaluation.steps import Moment
 
     Score = Callable[[Int64, str], Float64 | None]
 

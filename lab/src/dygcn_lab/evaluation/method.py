@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Moment
+    from dygcn.engine.records import Float32, Float64, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 
 class Method(Protocol):

@@ -11,7 +11,7 @@ from dygcn.engine.measures import PairSet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Moment
+    from dygcn_lab.evaluation.steps import Moment
 
 
 class Seen:
@@ -21,7 +21,7 @@ class Seen:
 
     Examples
     --------
-    >>> from dygcn.engine.records import Moment
+    >>> from dygcn_lab.evaluation.steps import Moment
     >>> one = np.array([1])
     >>> begun = Moment(np.array([0]), np.array([1]), one, np.array([[0, 1]]))
     >>> gone = Moment(np.array([0]), np.array([1]), -one, np.empty((0, 2), np.int64))

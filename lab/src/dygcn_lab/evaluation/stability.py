@@ -10,7 +10,8 @@ import numpy as np
 from dygcn.engine.measures import unit_rows
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Moment
+    from dygcn.engine.records import Float32
+    from dygcn_lab.evaluation.steps import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def motion(before: Float32, after: Float32, moment: Moment) -> Motion:
 
     Examples
     --------
-    >>> from dygcn.engine.records import Moment
+    >>> from dygcn_lab.evaluation.steps import Moment
     >>> edge = np.array([[0, 1]])
     >>> moment = Moment(edge[:, 0], edge[:, 1], np.array([1]), edge)
     >>> before = np.array([[1, 0], [1, 0], [0, 1]], np.float32)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.models import Model
-    from dygcn.engine.records import Float32, Moment
+    from dygcn.engine.records import Float32
+    from dygcn_lab.evaluation.steps import Moment
 
 
 def row_vectors(model: Model, nodes: int) -> Float32:

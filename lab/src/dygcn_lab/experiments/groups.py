@@ -14,6 +14,7 @@ from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.evaluation import judge_method
+from dygcn_lab.evaluation.steps import steps_of
 from dygcn_lab.experiments import score_groups, walk_groups
 from dygcn_lab.experiments.cells import Record, rounded
 from dygcn_lab.experiments.ours import (
@@ -31,9 +32,9 @@ from dygcn_lab.experiments.shares import shares
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.datasets import Steps
     from dygcn.engine.records import Int64
     from dygcn_lab.evaluation import Method
+    from dygcn_lab.evaluation.steps import Steps
     from dygcn_lab.experiments.cells import Cell, Notify
 
 DIM = 100  # the paper's
@@ -134,7 +135,7 @@ def run_cell(cell: Cell, notify: Notify) -> dict[str, Record]:
     if cell.group in BASELINES and "orders" in settings:
         raise OptionError(f"{cell.group} has no orders; leave it out")
     dataset = load(cell.dataset)
-    steps = dataset.steps()
+    steps = steps_of(dataset)
     quick = bool(settings.pop("quick", False))
     if quick:
         steps = dataclasses.replace(steps.part(0, 7), fitted=4)

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.models import LinkHead
-    from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Moment, Nodes
+    from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Nodes
     from dygcn.engine.training.link_head import LinkSample
     from dygcn_lab.evaluation import Method
+    from dygcn_lab.evaluation.steps import Moment
 
 UNIT = 1.0  # times are in steps
 

@@ -22,7 +22,8 @@ from dygcn_lab.experiments.tables import by_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.records import Float32, Float64, Int64, Moment, Nodes
+    from dygcn.engine.records import Float32, Float64, Int64, Nodes
+    from dygcn_lab.evaluation.steps import Moment
 
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps

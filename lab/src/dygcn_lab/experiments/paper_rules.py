@@ -30,10 +30,10 @@ from dygcn_lab.experiments.tables import by_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.datasets.steps import Steps
     from dygcn.engine.models import Model
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64, Moment
+    from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64
     from dygcn.paper import Base, RollingRecipe
+    from dygcn_lab.evaluation.steps import Moment, Steps
 
 Notify = Callable[[int, int, str], None]
 DIM, ORDERS = 100, 2  # the paper's defaults

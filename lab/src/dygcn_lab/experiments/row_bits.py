@@ -15,7 +15,8 @@ from dygcn_lab.evaluation import VectorMethod
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.records import Bool, Float32, Int64, Moment
+    from dygcn.engine.records import Bool, Float32, Int64
+    from dygcn_lab.evaluation.steps import Moment
 
 BITS = (None, 8, 6, 4)  # None: as they were made
 

@@ -10,9 +10,9 @@ from dygcn.engine.measures import PairSet
 from dygcn_lab.evaluation.seen import Seen
 
 if TYPE_CHECKING:
-    from dygcn.datasets import Steps
     from dygcn.engine.records import Bool, Int64
     from dygcn_lab.evaluation import Figures
+    from dygcn_lab.evaluation.steps import Steps
 
 SHARES = {
     "there": "edges at t + 1 that are there at t",
@@ -27,7 +27,7 @@ def shares(steps: Steps, labels: Int64 | None) -> Figures:
 
     Examples
     --------
-    >>> from dygcn.datasets import Steps
+    >>> from dygcn_lab.evaluation.steps import Steps
     >>> ends = np.array([[0, 1], [1, 2], [2, 0], [1, 2], [0, 1], [0, 1]])
     >>> op, step = np.array([1, 1, 1, 1, -1, 1]), np.array([0, 0, 0, 1, 2, 3])
     >>> shares(Steps(*ends.T, op, step, fitted=0), None)["returns"]

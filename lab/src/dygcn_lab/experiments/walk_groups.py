@@ -16,8 +16,8 @@ from dygcn_lab.experiments.row_bits import BITS, RoundedRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.records import Moment
     from dygcn_lab.evaluation import Method
+    from dygcn_lab.evaluation.steps import Moment
     from dygcn_lab.experiments.groups import Task
 
 DIM = 128  # the default of `fit`

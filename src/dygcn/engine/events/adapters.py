@@ -138,7 +138,7 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
 
 
 def _is_edge_view(view: object) -> bool:
-    """Tell the edges of a graph; what their last column is, only a private attribute says."""
+    """Return whether this is `G.edges`; a private attribute alone says what its last column is."""
     kind = type(view).__name__
     return "Edge" in kind and ("Data" not in kind or hasattr(view, "_data"))
 

@@ -33,7 +33,7 @@ from dygcn.errors import EventError, OptionError, listed
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _ADD, _REMOVE = np.ones(1, np.int8), np.full(1, -1, np.int8)  # never written to
-_LOOKED_AT = 100  # nodes, to tell what a dict is
+_LOOKED_AT = 100  # nodes, to find out whether a dict is a graph
 _ADJACENCY = (
     "is this an adjacency dict, the neighbours of each node? pass its edges: "
     "[(a, b) for a in graph for b in graph[a]]; a dict of columns has src and dst"
@@ -93,7 +93,7 @@ def read_graph(
     if isinstance(events, EventBatch) and declared is None:
         return events.src.kind, events
     found = _columns(_listed(events), APART if declared else None, names, directed, kinds=declared)
-    ends = names.kinds_of_ends(found, declared or (), by_place=True)
+    ends = names.kinds_of_ends(found, declared or (), by_order=True)
     known = all(kind is not None for kind in ends.values())
     if declared and not known:
         raise OptionError(
@@ -119,8 +119,8 @@ def read_update(
 ) -> EventBatch:
     """Return the events of an update, given as events or as edges to add and remove; removes come first.
 
-    The option `columns` is for the sides that have no names of their own; rows of two columns are the two
-    ends. The names of columns are for the others.
+    The option `columns` applies to sides that are bare rows (of which rows of two columns are the two ends),
+    names of columns to sides that are tables.
     """
     if events is not None:
         if add is not None or remove is not None:
@@ -175,7 +175,7 @@ def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
 
 
 def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
-    """Make a batch of one edge between two numbers, without looking at all else."""
+    """Return a batch of one edge between two int64 ids, without the checks that other events need."""
     if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
         return None
     ends = np.array((a, b), np.int64)
@@ -197,7 +197,7 @@ def _listed(events: object) -> object:
 
 
 def _has_names(events: object) -> bool:
-    """Tell tables from bare rows; the edges of a networkx graph are a set and a mapping: bare rows."""
+    """Return whether events are a table; the edges of networkx, a set and a mapping, are bare rows."""
     if isinstance(events, list):
         return bool(events) and all(isinstance(item, Mapping) for item in events)
     if isinstance(events, GraphEdges):
@@ -209,7 +209,7 @@ def _has_names(events: object) -> bool:
 
 
 def _may_be_named(events: object) -> bool:
-    """Tell whether `names` may be for these events: tables, graphs, and the edges of a networkx graph."""
+    """Return whether names may be given: to tables, graphs, and the edges of a networkx graph."""
     return _has_names(events) or isinstance(events, GraphEdges)
 
 
@@ -237,7 +237,6 @@ def _columns(
     pairs: bool = False,
     kinds: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the columns of events by field."""
     if kinds is None and ids is not None and (known := kinds_of(ids)) is not None:
         kinds = known.names
     directed = directed if kinds is None else None  # an edge and its reverse are of different kinds
@@ -261,7 +260,7 @@ def _columns(
 
 
 def _is_adjacency(events: Mapping[Any, Any]) -> bool:
-    """Tell the neighbours of each node, which were meant as a graph, from columns."""
+    """Return whether a dict holds the neighbours of each node, which were meant as a graph."""
     near = list(islice(events.values(), _LOOKED_AT))
     if not near or "src" in events or "dst" in events:
         return False
@@ -277,7 +276,6 @@ def _is_adjacency(events: Mapping[Any, Any]) -> bool:
 
 
 def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | dict[str, Any]:
-    """Return events that have names as a table, or as a dict of columns."""
     if isinstance(events, str | os.PathLike):
         ends = names.possible.get("src", "src"), names.possible.get("dst", "dst")
         ids = IDS if ends == IDS[:2] else ends

@@ -150,12 +150,12 @@ class ColumnNames:
         return check_names(named)  # type: ignore[return-value]
 
     def kinds_of_ends(
-        self, columns: dict[str, Any], kinds: Sequence[str], *, by_place: bool = False
+        self, columns: dict[str, Any], kinds: Sequence[str], *, by_order: bool = False
     ) -> dict[str, Any]:
-        """Return the kind of ids without kind at each end: one, a column of kinds, or None: nothing says it.
+        """Return the kind of ids without kind at each end: one, a column of kinds, or None: it is unknown.
 
-        The columns `src_kind` and `dst_kind` say it, or the names of the columns, or, where there are two
-        kinds, the order of the ends (`by_place`: this alone). Two kinds are never both ends by mistake.
+        The columns `src_kind` and `dst_kind` name it, or the names of the columns do, or, where there are two
+        kinds, the order of the ends (`by_order`: this alone).
         """
         named = [columns.get(name) for name in KINDS]
         if any(one is not None for one in named):
@@ -163,7 +163,7 @@ class ColumnNames:
             if missing:
                 raise EventError(f"there is no column {missing[0]!r}; say the kinds of both ends, or of none")
             return dict(zip(("src", "dst"), named, strict=True))
-        ends = [None if by_place else _kind_called(getattr(self, end), kinds) for end in ("src", "dst")]
+        ends = [None if by_order else _kind_called(getattr(self, end), kinds) for end in ("src", "dst")]
         if len(kinds) == 2 and None in ends:
             one, other = kinds
             swapped = ends[0] == other or ends[1] == one
@@ -171,7 +171,7 @@ class ColumnNames:
         return dict(zip(("src", "dst"), ends, strict=True))
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
-        """Refuse ids that both ends have, unless the names of the columns say that they are one thing."""
+        """Refuse ids that both ends have, unless the names of the columns are those of one kind of things."""
         one, other = self.src or "src", self.dst or "dst"
         if self.shared_ids or self.src is self.dst is None or _of_one_kind(one, other):
             return
@@ -205,7 +205,7 @@ def _kind_called(name: str | None, kinds: Sequence[str]) -> str | None:
 
 
 def _of_one_kind(one: str, other: str) -> bool:
-    """Tell whether two columns hold things of one kind, by their names: from and to, user_1 and user_2."""
+    """Return whether the names of two columns are of one kind of things: from and to, user_1 and user_2."""
     names = _plain(one), _plain(other)
     backwards = (name[::-1] for name in _without_beginning(*names))
     rest = (name[::-1] for name in _without_beginning(*backwards))
@@ -296,7 +296,7 @@ def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool)
 
 
 def is_edge_index(rows: NDArray[Any], columns: tuple[str, ...] | None) -> bool:
-    """Tell an edge_index, a row of sources and a row of targets, from rows of events.
+    """Return whether an array is an edge_index, a row of sources and a row of targets.
 
     An array of two rows is both if it has 2 to 5 columns: it is then rows of events, unless `columns` names
     the two ends and nothing else, and the array has more than two columns.

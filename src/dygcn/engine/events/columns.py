@@ -139,7 +139,7 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
 
 
 def _no_ids(found: str) -> str:
-    """Say what ids are; of floats, and of numbers beside text, how they become some."""
+    """Return what ids are allowed, and how floats, or numbers beside text, become ids."""
     cast = '; .astype("int64") makes integers of them' if found in _FLOATS else ""
     return f"{IDS_ALLOWED}, never through floats{_AS_TEXT if found == 'int and str' else cast}"
 
@@ -272,7 +272,10 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
 
 
 def numbers(values: object, field: str, name: str | None = None) -> NDArray[Any]:
-    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970."""
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970.
+
+    `field` is op, weight or t; `name` is what the user calls it.
+    """
     name = name or field
     values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":
@@ -315,7 +318,7 @@ def weights(values: object, op: Int8, name: str = "weight") -> Float64:
     if len(found) != len(op):
         raise EventError(f"column {name!r} has {len(found)} rows, the others have {len(op)}")
     refuse(weight_faults(found, op, name))
-    found[~(found > 0) | np.isinf(found)] = 1.0  # of removes, where nobody looks at it
+    found[~(found > 0) | np.isinf(found)] = 1.0  # of removes, where it is not used
     return found
 
 
@@ -346,7 +349,7 @@ def relations(values: object, name: str = "relation") -> RelationColumn:
 
 
 def is_relation_type(kind: pa.DataType) -> bool:
-    """Say whether a column of Arrow can hold relations."""
+    """Return whether a column of Arrow can hold relations."""
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return bool(text or pa.types.is_integer(kind))
 

@@ -101,7 +101,7 @@ def kinds_of(ids: str) -> Kinds | None:
 
 
 def is_id_type(ids: str) -> bool:
-    """Tell whether a text is a type of ids."""
+    """Return whether a text is a type of ids."""
     try:
         kinds_of(ids)
     except OptionError:
@@ -152,14 +152,14 @@ class Kinds:
             raise EventError(f"{shown(kind)} is no kind of this graph; its kinds are {listed(self.names)}")
         return kind
 
-    def is_id(self, asked: object) -> TypeGuard[tuple[str, Any]]:
-        """Tell (kind, id) from a tuple of ids."""
+    def is_id(self, one: object) -> TypeGuard[tuple[str, Any]]:
+        """Return whether this is (kind, id), and not a tuple of ids."""
         return (
-            isinstance(asked, tuple)
-            and len(asked) == 2
-            and isinstance(asked[0], str)
-            and asked[0] in self.names
-            and not isinstance(asked[1], tuple)
+            isinstance(one, tuple)
+            and len(one) == 2
+            and isinstance(one[0], str)
+            and one[0] in self.names
+            and not isinstance(one[1], tuple)
         )
 
     # ---- one id ----------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Kinds:
         return name if colon and name in self.names else None
 
     def written(self, one: object, kind: str | None) -> str:
-        """Return an id as text with its kind."""
+        """Return an id as text; `one` is ("item", 50), "item:50", or without kind, and then of `kind`."""
         text = self.text_of(one, kind)
         if text is None:
             raise EventError(self._reason(*self._taken_apart(one, kind)))
@@ -206,7 +206,7 @@ class Kinds:
         return f"{shown(one)} is no id of kind {kind}, whose ids are {self.type_of(kind)}"
 
     def has_kind(self, one: object) -> bool:
-        """Tell an id that says its kind, as a tuple or in text."""
+        """Return whether an id names its kind, as a tuple or in text."""
         return self.is_id(one) or (isinstance(one, str) and self.prefix_of(one) is not None)
 
     def possible(self, one: object) -> list[str]:
@@ -225,7 +225,7 @@ class Kinds:
         )
 
     def fit(self, column: IdColumn) -> bool:
-        """Tell whether stored ids are all of these kinds, and of their types."""
+        """Return whether stored ids are all of these kinds, and of their types."""
         words, known = as_arrow(column), np.zeros(len(column), np.bool_)
         for name, of in zip(self.names, self.types, strict=True):
             own = pc.starts_with(words, f"{name}:")
@@ -243,7 +243,10 @@ class Kinds:
     # ---- columns -----------------------------------------------------------------------------------------
 
     def column(self, values: object, kind: object = None, name: str = "id") -> IdColumn:
-        """Read a column of ids as text with kinds."""
+        """Read a column of ids as text with kinds.
+
+        `kind` is that of ids without kind: one for all, or a column of them; None: every id has one.
+        """
         if isinstance(values, IdColumn) and values.data is not None and self.fit(values):
             return values  # with kinds already
         if kind is None or isinstance(kind, str):
@@ -399,7 +402,7 @@ def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple
 
 
 def _refuse_other_kinds(plain: IdColumn, kind: str, declared: Sequence[str]) -> None:
-    """Refuse text of one kind that begins like another: nobody wrote it with kinds in mind."""
+    """Refuse text of one kind that begins like another: it was not written with kinds in mind."""
     words = as_arrow(plain)
     for other in declared if plain.data is not None else ():
         found = pc.index(pc.starts_with(words, f"{other}:"), True).as_py()

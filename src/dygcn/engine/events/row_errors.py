@@ -53,7 +53,7 @@ class MessageTable:
     columns: Columns
     texts: Callable[[list[int]], list[str]]  # returns the original text of rows
     rows: Int64 | None = None  # (n,) their positions in the message, None: 0..n - 1
-    bad: list[tuple[int, str, str]] = field(default_factory=list)  # position, reason and text of others
+    bad: list[tuple[int, str, str]] = field(default_factory=list)  # position, reason and text of bad rows
     forgets: list[ForgetEvent] = field(default_factory=list)
 
 
@@ -69,7 +69,7 @@ class TooManyRows(EventError):
 
 
 def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
-    """Return the reason for every bad row."""
+    """Return the reason for every bad row; `latest`: the greatest `t` that is allowed."""
     found: dict[int, str] = {}
     for bad, reason in _faults(columns, latest):
         for row in np.flatnonzero(bad).tolist():
@@ -201,7 +201,9 @@ def _row_by_row(
         ids = as_list(columns[end])
         beside = columns.get(f"{end}_kind")
         named = [None] * len(ids) if beside is None else as_list(beside)
-        found = [kinds.text_of(*_asked(one, own, of[end])) for one, own in zip(ids, named, strict=True)]
+        found = [
+            kinds.text_of(*_with_kind_of_end(one, own, of[end])) for one, own in zip(ids, named, strict=True)
+        ]
         texts[end] = [text or "" for text in found]
         for row in [row for row, text in enumerate(found) if text is None and row not in reasons]:
             few = len(reasons) < _EXPLAINED
@@ -209,7 +211,7 @@ def _row_by_row(
     return texts, dict(sorted(reasons.items()))
 
 
-def _asked(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
+def _with_kind_of_end(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
     """Return an id, and the kind of its end of the edge; an id with a kind beside it (`own`) is literal."""
     return (one, of) if own is None else ((own, one), None)
 
@@ -220,7 +222,7 @@ def _reason(one: object, own: str | None, of: str | None, end: str, kinds: Kinds
             return f"{end} is empty; every event names two nodes"
         if own is not None:
             kinds.check_event(own)
-        kinds.written(*_asked(one, own, of))
+        kinds.written(*_with_kind_of_end(one, own, of))
     except EventError as error:
         return f"{end}: {error.reason}"
     raise AssertionError(one)

@@ -49,7 +49,6 @@ def _joined(parts: list[Columns]) -> Columns:
 
 
 def _show(shown: Columns, rows: list[int]) -> list[str]:
-    """Return rows as JSON text."""
     table = pa.table(shown).take(pa.array(rows, pa.int64()))
     return [msgspec.json.encode(row).decode("utf-8") for row in table.to_pylist()]
 
@@ -85,7 +84,7 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
 def _is_compressed(message: pa.ipc.Message) -> bool:
     """Look for the field that only compressed batches have.
 
-    A few bytes of compressed zeros can become gigabytes, and the reader asks nobody before it unpacks.
+    A few bytes of compressed zeros can become gigabytes, and the reader unpacks them unasked.
     """
     data = message.metadata.to_pybytes()
     header = _field(data, struct.unpack_from("<I", data)[0], _HEADER)

@@ -42,7 +42,7 @@ _SLOW = (
 _FIELDS = 7  # of an event, at most
 _SPLIT_AT_ONCE = 1_000_000  # things of a list: sixty bytes each
 _BLAMED = re.compile(r"`\$\.(\w+)`")
-_EXPLAINED = 1_000  # bad rows of a message; of others the reason is what the decoder said
+_EXPLAINED = 1_000  # bad rows of a message; the reason of further ones is the error of the decoder
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'\{(?:[^"{}\[\]]++|' + _STRING + rb")*+\}"  # an object with nothing nested in it
 _TOKEN = re.compile(_FLAT + b"|" + _STRING + rb'|["\[\]{},]', re.DOTALL)
@@ -63,7 +63,7 @@ class _RelatedEvent(_Event[_Id], Generic[_Id], gc=False):
 
 
 class _KindEvent(_RelatedEvent[_Id], Generic[_Id], gc=False):
-    """An event of a graph with kinds, whose ends may say theirs."""
+    """An event of a graph with kinds, whose ends may name theirs."""
 
     src_kind: str | None = None
     dst_kind: str | None = None
@@ -247,7 +247,6 @@ def _removal(row: bytes, kind: str, related: bool) -> _Event[Any] | None:
 
 
 def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:
-    """Return the reason why a row is not an event."""
     try:
         event = msgspec.json.decode(row)
     except NOT_READ as deeper:

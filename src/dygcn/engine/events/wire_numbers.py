@@ -54,7 +54,7 @@ def _count(data: Bytes) -> int:
 
 
 def reads_slowly(body: bytes) -> bool:
-    """Say whether a JSON text has more numbers of a long exponent than its length makes up for."""
+    """Return whether a JSON text has more numbers of a long exponent than its length makes up for."""
     if len(body) < 5 * FEW:  # too short for so many
         return False
     return count_long_exponents(np.frombuffer(body, np.uint8)) > FEW + len(body) // BYTES_A_NUMBER

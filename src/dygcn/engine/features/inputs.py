@@ -47,7 +47,7 @@ class Names(Protocol):
     """The ids of a graph's nodes, as 64 bits each."""
 
     keys: UInt64  # (n,) public: features are drawn from them
-    hashes: UInt64  # (n,) under a secret of this graph: nobody can make two ids of one hash
+    hashes: UInt64  # (n,) under a secret of this graph: two ids of one hash cannot be made
 
     def hashes_of(self, column: IdColumn) -> UInt64:
         """Return the hashes of any ids."""

@@ -1,4 +1,4 @@
-"""Rows of features that nobody stores for each node: drawn from its id, or looked up by the hash of it.
+"""Rows of features that are not stored by node: drawn from its id, or looked up by the hash of the id.
 
 Both are int8. Hashed features are a part of the saved format.
 """
@@ -72,7 +72,7 @@ def _home(table: UnitTable, wanted: int) -> int:
 
 
 def _place(table: UnitTable, wanted: int) -> int:
-    """Return where the row of a hash stands, or the free place where it would."""
+    """Return the slot of a hash, or the free slot where it would be."""
     at = _home(table, wanted)
     while table.slots[at] >= 0 and table.hashes[table.slots[at]] != wanted:
         at = (at + 1) & (len(table.slots) - 1)

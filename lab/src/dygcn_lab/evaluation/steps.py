@@ -1,4 +1,4 @@
-"""Events numbered by step, and the graph after each, for evaluations."""
+"""Events of a data set numbered by step, and the graph after each: without the engine that is judged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.records import Moment
+from dygcn.datasets.registry import Window
 
 if TYPE_CHECKING:
+    from dygcn.datasets import Dataset
     from dygcn.engine.records import Float64, Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One step of a graph's history, independent of the engine. Nodes are numbered over all steps."""
+
+    src: Int64  # (n,) the events of the step, in order
+    dst: Int64  # (n,)
+    op: Int64  # (n,) +1 or -1
+    edges: Int64  # (m, 2) undirected edges after the step, each once, the lower end first
+    t: Float64 | None = None  # (n,) time of each event, in steps; None: the number of the step only
 
 
 class Snapshots:
@@ -110,54 +122,17 @@ def equal_steps(src: Int64, dst: Int64, t: Int64, count: int, start: float = 0.4
     )
 
 
-def grow(
-    src: Int64,
-    dst: Int64,
-    nodes: tuple[int, int] = (2085, 2235),
-    edges: tuple[int, int] = (9092, 88642),
-    count: int = 36,
-    seed: int = 0,
-) -> Steps:
-    """Return the paper's Facebook set: a sample of a graph, to which each step adds as many nodes and edges.
+def steps_of(data: Dataset) -> Steps:
+    """Return the events of a data set, numbered by the steps that the registry names.
 
-    Every newcomer brings one edge at least; all other edges are drawn uniformly among the nodes that have
-    arrived.
+    Examples
+    --------
+    >>> from dygcn.datasets import load
+    >>> steps = steps_of(load("hepth-collab"))
+    >>> steps.last, steps.tested
+    (59, range(30, 59))
     """
-    random = np.random.default_rng(seed)
-    low, high = np.minimum(src, dst), np.maximum(src, dst)
-    ends = np.unique(np.stack((low, high), axis=1)[low != high], axis=0)
-    arrival = _arrivals(np.unique(ends), nodes, count, random)
-    since = arrival[ends].max(axis=1)  # the first step at which an edge may come
-    totals = np.linspace(*edges, count).round().astype(np.int64)
-    when = np.full(len(ends), -1)
-    for step in range(count):
-        wanted = int(totals[step]) - int((when >= 0).sum())
-        first = _edges_of_newcomers(ends, arrival, when, since, step, random) if step else ends[:0, 0]
-        when[first] = step
-        free = np.flatnonzero((when < 0) & (since <= step))
-        when[random.choice(free, wanted - len(first), replace=False)] = step
-    chosen = np.flatnonzero(when >= 0)
-    chosen = chosen[np.argsort(when[chosen], kind="stable")]
-    ones = np.ones(len(chosen), np.int64)
-    return Steps(ends[chosen, 0], ends[chosen, 1], ones, when[chosen], count // 2 - 1)
-
-
-def _arrivals(everyone: Int64, nodes: tuple[int, int], count: int, random: np.random.Generator) -> Int64:
-    """Return the step at which each node arrives; `count` for nodes that never do."""
-    arrival = np.full(int(everyone.max()) + 1, count, np.int64)
-    shuffled = random.permutation(everyone)[: nodes[1]]
-    arrival[shuffled] = 0
-    late = shuffled[nodes[0] :]
-    arrival[late] = 1 + np.arange(len(late)) * (count - 1) // max(len(late), 1)
-    return arrival
-
-
-def _edges_of_newcomers(
-    ends: Int64, arrival: Int64, when: Int64, since: Int64, step: int, random: np.random.Generator
-) -> Int64:
-    found = []
-    for node in np.flatnonzero(arrival == step):
-        mine = np.flatnonzero((when < 0) & (since <= step) & (ends == node).any(axis=1))
-        if len(mine):
-            found.append(int(random.choice(mine)))
-    return np.unique(np.array(found, np.int64))
+    cut = data.info.cut
+    if isinstance(cut, Window):
+        return window_steps(data.src, data.dst, data.t, data.op, cut.first, cut.last)
+    return equal_steps(data.src, data.dst, data.t, cut.parts, cut.start)
