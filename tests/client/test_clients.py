@@ -17,10 +17,10 @@ CALLS = {
     "vector": ("ann",),
     "vectors": (["ann", "nobody", "bob"],),
     "nearest": ("ann", 3),
-    "nearest_to": ([1.0] * 8, 2),
-    "nearest_of": (["ann", "nobody"], 2),
+    "nearest vector": ([1.0] * 8, 2),
+    "nearest ids": (["ann", "nobody"], 2),
     "recommend": ("ann", 2),
-    "scores": ([("ann", "cat"), ("ann", "nobody")],),
+    "score": ("ann", ["cat", "nobody"]),
     "neighbors": ("ann",),
     "explain": ("ann",),
     "status": (),
@@ -49,11 +49,11 @@ def test_a_client_and_an_async_client_give_the_same_answers(serve):
 
     async def ask():
         async with AsyncClient(address) as client:
-            first = {name: await getattr(client, name)(*args) for name, args in CALLS.items()}
+            first = {name: await getattr(client, name.split()[0])(*args) for name, args in CALLS.items()}
             return first, [page async for page in client.changes(wait=None, limit=2)]
 
     with Client(address) as client:
-        expected = {name: getattr(client, name)(*args) for name, args in CALLS.items()}
+        expected = {name: getattr(client, name.split()[0])(*args) for name, args in CALLS.items()}
         pages = list(client.changes(wait=None, limit=2))
     found, found_pages = asyncio.run(ask())
     assert {name: plain(one) for name, one in found.items()} == {
@@ -72,7 +72,7 @@ def test_both_clients_have_the_same_methods():
         }
 
     assert methods(Client) == methods(AsyncClient)
-    assert "-> 'answers.Sent'" in methods(Client)["send"]
+    assert "-> 'answers.Sent'" in methods(Client)["update"]
 
 
 def test_answers_are_those_of_the_embedding(client, serve):
@@ -87,7 +87,7 @@ def test_answers_are_those_of_the_embedding(client, serve):
         assert (one.vector.dtype, many.vectors.dtype) == (np.float32, np.float32)
         near = [(node.id, pytest.approx(node.score)) for node in client.nearest("ann", 2).nodes]
         assert near == live.nearest("ann", 2)
-        found = client.scores([("ann", "cat"), ("ann", "nobody")])
+        found = client.score("ann", ["cat", "nobody"])
         assert found.scores[0] == pytest.approx(live.score("ann", "cat"))
         assert np.isnan(found.scores[1])
         assert client.neighbors("ann").neighbors == ["bob", "eve"]
@@ -101,25 +101,25 @@ def test_answers_are_those_of_the_embedding(client, serve):
 
 def test_events_are_sent_in_parts(client, monkeypatch):
     monkeypatch.setattr("dygcn.client.sending.PART", 3)
-    sent = client.send(add=[(f"n{i}", f"n{i + 1}") for i in range(10)])
+    sent = client.update(add=[(f"n{i}", f"n{i + 1}") for i in range(10)])
     assert (sent.applied, sent.dead, sent.repeated) == (10, 0, 0)
     assert client.neighbors("n5").degree == 2
-    assert client.send(remove=[("n4", "n5")]).applied == 1
+    assert client.update(remove=[("n4", "n5")]).applied == 1
     assert client.neighbors("n5").degree == 1
-    assert client.send([]).applied == 0
+    assert client.update([]).applied == 0
 
 
 def test_rows_of_dead_letters_are_those_of_the_call(serve, monkeypatch):
     monkeypatch.setattr("dygcn.client.sending.PART", 2)
     with Client(serve(time_unit="s").address, name="shop") as client:
-        sent = client.send({"src": [1, 1, 1], "dst": [2, 3, 4], "t": [1, 2, 10**12]})
+        sent = client.update({"src": [1, 1, 1], "dst": [2, 3, 4], "t": [1, 2, 10**12]})
         assert ([one.row for one in sent.bad], sent.dead, sent.applied) == ([2], 1, 2)
         assert client.position() == 3
         with pytest.raises(EventError, match="row 1"):
-            client.send({"src": [1, 2], "dst": [2, 3], "weight": [1.0, -1.0]})
+            client.update({"src": [1, 2], "dst": [2, 3], "weight": [1.0, -1.0]})
         with pytest.raises(ServiceError, match="int64"):
-            client.send(add=[("a", "b")])
-        assert client.send(add=[(1, 2)]).applied == 1
+            client.update(add=[("a", "b")])
+        assert client.update(add=[(1, 2)]).applied == 1
 
 
 def test_a_node_that_is_unknown_is_the_error_of_the_embedding(client):
@@ -127,7 +127,7 @@ def test_a_node_that_is_unknown_is_the_error_of_the_embedding(client):
         with pytest.raises(UnknownNode) as caught:
             client.vector(id)
         assert caught.value.node == id
-    client.send(add=[("..", "a/b")])
+    client.update(add=[("..", "a/b")])
     assert client.neighbors("..").neighbors == ["a/b"]
 
 
@@ -170,7 +170,7 @@ def test_a_service_that_is_not_there_is_not_ready():
         with pytest.raises(ServiceError, match="no answer"):
             client.status()
         with pytest.raises(ServiceError, match="no answer"):
-            client.send(add=[(1, 2)])
+            client.update(add=[(1, 2)])
 
 
 def test_dead_letters_are_replayed_mended_and_discarded(serve, monkeypatch):
@@ -203,7 +203,7 @@ def test_changes_begin_with_a_reset_and_go_on(client):
         copy |= {one.id: one.vector for one in page.moved}
         last = page.next
     assert sorted(copy) == ["ann", "bob", "cat", "dan", "eve"]
-    client.send(add=[("eve", "zoe")], remove=[("ann", "bob")])
+    client.update(add=[("eve", "zoe")], remove=[("ann", "bob")])
     follow = client.changes(last, wait=5.0)
     assert "zoe" in [one.id for one in next(follow).moved]
     follow.close()
@@ -213,7 +213,7 @@ def test_a_real_process_with_a_reader(folder):
     path = folder()
     with served_process(path, readers=1) as process, Client(process.address, name="shop") as client:
         assert client.ready(wait=60)
-        sent = client.send(add=[(1, 100 + i) for i in range(25_000)])
+        sent = client.update(add=[(1, 100 + i) for i in range(25_000)])
         assert (sent.applied, sent.repeated) == (25_000, 0)
         assert client.position() == 25_000
         found = client.vectors(range(100, 200))

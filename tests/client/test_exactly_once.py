@@ -71,7 +71,7 @@ def run_named(path, wanted, ahead):
     with flaky(shutil.copytree(path, f"{path}-served"), ahead) as (network, transport):
         with Client(URL, name="shop", transport=transport) as client:
             for batch in wanted:
-                sent = client.send(batch, columns=COLUMNS)
+                sent = client.update(batch, columns=COLUMNS)
                 assert sent.applied + sent.repeated == len(batch)
             assert client.position() == sum(map(len, wanted))
         check(network, path, wanted)
@@ -93,7 +93,7 @@ def test_named_events_of_an_async_client_are_applied_once(fresh, wanted, ahead):
         await network.begin()
         async with AsyncClient(URL, name="shop", transport=network) as client:
             for batch in wanted:
-                await client.send(batch, columns=COLUMNS)
+                await client.update(batch, columns=COLUMNS)
         check(network, path, wanted)
         await network.end()
 
@@ -107,7 +107,7 @@ def run_impatient(path, wanted, ahead):
             for batch in wanted:
                 for _ in range(len(ahead) + 2):
                     with suppress(Unreachable):
-                        client.send(batch, columns=COLUMNS)
+                        client.update(batch, columns=COLUMNS)
                         break
         check(network, path, wanted)
 
@@ -127,7 +127,7 @@ def run_nameless(path, wanted, ahead):
             unknown = 0
             for batch in wanted:
                 try:
-                    client.send(batch, columns=COLUMNS)
+                    client.update(batch, columns=COLUMNS)
                 except ServiceError:  # also where a proxy said 503, and no more
                     unknown += 1
         parts = sum(-(-len(batch) // 3) for batch in wanted)
@@ -189,32 +189,32 @@ def test_a_client_that_forgets_what_failed_would_be_noticed(fresh):
 def test_two_senders_of_one_name_are_noticed(fresh):
     with flaky(fresh(), []) as (_, transport):
         one, other = (Client(URL, name="shop", transport=transport) for _ in range(2))
-        one.send(add=[(1, 2)])
-        other.send(add=[(1, 3)])
+        one.update(add=[(1, 2)])
+        other.update(add=[(1, 3)])
         with pytest.raises(OptionError, match="another sender"):
-            one.send(add=[(1, 4)])
-        one.send(add=[(1, 5)])  # one is told where the service is, the other is not
+            one.update(add=[(1, 4)])
+        one.update(add=[(1, 5)])  # one is told where the service is, the other is not
         with pytest.raises(OptionError, match="another sender"):
-            other.send(add=[(2, 7), (2, 8), (2, 9)])  # the first of which is taken for a repeat
+            other.update(add=[(2, 7), (2, 8), (2, 9)])  # the first of which is taken for a repeat
 
 
 def test_nameless_events_that_may_have_arrived_are_not_sent_again(fresh):
     with flaky(fresh(), ["no connection", "answer lost"]) as (network, transport):
         client = Client(URL, transport=transport)
         with pytest.raises(UnknownOutcome, match=r"not known whether .*name="):
-            client.send(add=[(1, 9)])
+            client.update(add=[(1, 9)])
         assert network.service.live.sequence == 1
 
 
 def test_a_forgotten_client_goes_on(fresh):
     with flaky(fresh(), []) as (network, transport):
         client = Client(URL, name="shop", transport=transport)
-        client.send(add=[(1, 2), (2, 3)])
+        client.update(add=[(1, 2), (2, 3)])
         network.service.live._forget_stream("http:shop")
-        assert client.send(add=[(1, 9)]).applied == 1
+        assert client.update(add=[(1, 9)]).applied == 1
         network.service.live._forget_stream("http:shop")
         assert Client(URL, name="shop", transport=transport).position() == 3
-        assert client.send(add=[(1, 10)]).applied == 1
+        assert client.update(add=[(1, 10)]).applied == 1
         assert network.service.live.streams == {"http:shop": 3}
 
 
@@ -222,23 +222,23 @@ def test_a_client_that_was_forgotten_while_its_answer_was_lost(fresh):
     with flaky(fresh(), ["arrives", "answer lost"]) as (network, transport):
         client = Client(URL, name="shop", transport=transport, timeout=1e-4)
         with pytest.raises(Unreachable):
-            client.send(add=[(1, 9)])
+            client.update(add=[(1, 9)])
         network.service.live._forget_stream("http:shop")
-        sent = client.send(add=[(1, 9)])
+        sent = client.update(add=[(1, 9)])
         assert (sent.repeated, sent.sequence) == (1, network.service.live.sequence)
-        assert client.send(add=[(1, 10)]).applied == 1
+        assert client.update(add=[(1, 10)]).applied == 1
 
 
 def test_a_service_that_lost_events_is_noticed(fresh):
     with flaky(fresh(), []) as (_, transport):
         client = Client(URL, name="shop", transport=transport)
-        client.send(add=[(1, 2), (2, 3)])
+        client.update(add=[(1, 2), (2, 3)])
         with flaky(fresh(), []) as (network, restored):
             client._http._transport = restored
             with pytest.raises(SequenceGap) as caught:
-                client.send(add=[(1, 9)])
+                client.update(add=[(1, 9)])
             assert caught.value.expected == 0
-            assert client.send(add=[(1, 2), (2, 3), (1, 9)]).applied == 3  # from there on
+            assert client.update(add=[(1, 2), (2, 3), (1, 9)]).applied == 3  # from there on
             assert network.service.live.streams == {"http:shop": 2}
 
 
@@ -246,10 +246,10 @@ def test_other_events_after_a_failed_call_have_numbers_of_their_own(fresh):
     with flaky(fresh(), ["arrives", "answer lost", "arrives", "request lost"]) as (network, transport):
         client = Client(URL, name="shop", transport=transport, timeout=1e-4)
         with pytest.raises(Unreachable):
-            client.send(add=[(1, 9)])
+            client.update(add=[(1, 9)])
         with pytest.raises(Unreachable):
-            client.send(add=[(1, 10)])
-        assert client.send(add=[(1, 11)]).applied == 1
+            client.update(add=[(1, 10)])
+        assert client.update(add=[(1, 11)]).applied == 1
         live = network.service.live
         assert (9 in live, 10 in live, 11 in live) == (True, False, True)
 
@@ -268,10 +268,10 @@ def test_a_call_that_was_cancelled_may_be_made_again(fresh):
         await network.begin()
         async with AsyncClient(URL, name="shop", transport=network) as client:
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.send(add=[(1, 9)]), 1.0)
-            sent = await client.send(add=[(1, 9)])
+                await asyncio.wait_for(client.update(add=[(1, 9)]), 1.0)
+            sent = await client.update(add=[(1, 9)])
             assert (sent.repeated, sent.applied) == (1, 0)
-            both = await asyncio.gather(*(client.send(add=[(2, i)]) for i in (10, 11)))
+            both = await asyncio.gather(*(client.update(add=[(2, i)]) for i in (10, 11)))
             assert [one.applied for one in both] == [1, 1]
         assert network.service.live.streams == {"http:shop": 2}
         await network.end()

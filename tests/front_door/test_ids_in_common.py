@@ -70,8 +70,8 @@ def test_a_client_refuses_before_it_sends():
     asking = Operations.__new__(Operations)
     asking._sender = type("Sender", (), {"send": lambda self, batch: sent.append(batch) or iter(())})()
     with pytest.raises(EventError, match=REASON):
-        list(asking.send(ORDERS, **NAMED))
-    list(asking.send(ORDERS, **NAMED, shared_ids=True))
+        list(asking.update(ORDERS, **NAMED))
+    list(asking.update(ORDERS, **NAMED, shared_ids=True))
     assert [len(batch) for batch in sent] == [4]
 
 

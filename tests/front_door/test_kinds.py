@@ -63,7 +63,7 @@ def ask_everything(client):
     assert {near.id.partition(":")[0] for near in client.nearest("item:1", kind="user").nodes} == {"user"}
     assert {best.id for best in client.recommend(1).nodes} == {"item:3", "item:9"}
     assert {best.id[:5] for best in client.recommend("user:1", kind="user").nodes} == {"user:"}
-    assert [found.id for found in client.nearest_of([("user", 1), "item:1"]).of] == ["user:1", "item:1"]
+    assert [found.id for found in client.nearest([("user", 1), "item:1"]).of] == ["user:1", "item:1"]
     with pytest.raises(ServiceError, match="is the id of 2 nodes"):
         client.nearest(1)
     with pytest.raises(ServiceError, match="is the id of 2 nodes"):
@@ -72,11 +72,11 @@ def ask_everything(client):
         client.vector("item:77")
     table = pd.DataFrame({"user": [7, 8], "item": [7, 7]})
     with pytest.raises(EventError, match="Say kinds="):
-        client.send(table, **NAMED)
-    assert client.send(table, **NAMED, kinds=True).applied == 2
-    assert client.send(add=[(("user", 1), ("item", 77)), (("user", 2), ("item", 77))]).applied == 2
-    assert client.send(add=[(5, 78)]).applied == 1  # by place
-    bad = client.send([{"src": "shop:1", "dst": "item:1"}])
+        client.update(table, **NAMED)
+    assert client.update(table, **NAMED, kinds=True).applied == 2
+    assert client.update(add=[(("user", 1), ("item", 77)), (("user", 2), ("item", 77))]).applied == 2
+    assert client.update(add=[(5, 78)]).applied == 1  # by place
+    bad = client.update([{"src": "shop:1", "dst": "item:1"}])
     assert (bad.dead, "whose ids are int64" in bad.bad[0].reason) == (1, True)
     assert client.vectors([("item", 77), "user:7"]).ids == ["item:77", "user:7"]
     assert client.neighbors(("item", 7)).neighbors == ["user:7", "user:8"]

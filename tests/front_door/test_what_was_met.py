@@ -321,15 +321,15 @@ def test_self_loops_alone_are_refused(events):
 
 
 def test_k_has_one_default_everywhere(live):
-    questions = "nearest", "nearest_to", "nearest_of", "recommend", "explain", "what_if"
+    questions = "nearest", "recommend", "explain", "what_if"
     asked = [inspect.signature(getattr(Operations, name)).parameters["k"].default for name in questions]
-    asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[::3]]
+    asked += [inspect.signature(getattr(live, name)).parameters["k"].default for name in questions[:2]]
     for wanted in (requests.NearestRequest, requests.RecommendRequest, requests.WhatIfRequest):
         asked += [field.default for field in msgspec.structs.fields(wanted) if field.name == "k"]
     for name in ("nearest", "recommend", "explain", "what-if"):
         command = main.get_command(None, name)
         asked += [option.default for option in command.params if option.name == "k"]
-    assert asked == [DEFAULT_K] * 15
+    assert asked == [DEFAULT_K] * 13
     said = [param.about for route in ROUTES for param in route.params if param.name == "k"]
     assert said
     assert all(f"{DEFAULT_K} by default" in text for text in said)

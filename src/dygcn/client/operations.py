@@ -32,7 +32,7 @@ class Operations(DeadLetterOperations):
 
     # ---- vectors and neighbours ----------------------------------------------------------------------
 
-    def vector(self, id: Id, *, as_of: int | str | None = None) -> Operation[answers.OneVector]:
+    def vector(self, node: Id, *, as_of: int | str | None = None) -> Operation[answers.OneVector]:
         """Return the vector of a node.
 
         Parameters
@@ -45,7 +45,7 @@ class Operations(DeadLetterOperations):
         UnknownNode
             If it is not in the graph.
         """
-        return self._get(f"/v1/vectors/{in_path(id)}", answers.OneVector, id, as_of=as_of)
+        return self._get(f"/v1/vectors/{in_path(node)}", answers.OneVector, node, as_of=as_of)
 
     def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.ManyVectors]:
         """Return the vectors of many nodes, of one sequence; they come as Arrow.
@@ -64,29 +64,34 @@ class Operations(DeadLetterOperations):
         return vectors_of(reply, asked)
 
     def nearest(
-        self, id: Id, k: int = DEFAULT_K, *, kind: str | None = None
-    ) -> Operation[answers.ScoredNodes]:
-        """Return the nearest nodes of a node, by cosine."""
-        return self._get(f"/v1/nearest/{in_path(id)}", answers.ScoredNodes, k=k, kind=kind)
+        self, node: Any, k: int = DEFAULT_K, *, by: str = "cosine", kind: str | None = None
+    ) -> Operation[Any]:
+        """Return the nodes nearest to a node or to a vector; with a list of ids, those of each.
 
-    def nearest_to(
-        self, vector: Sequence[float] | np.ndarray[Any, Any], k: int = DEFAULT_K
-    ) -> Operation[answers.ScoredNodes]:
-        """Return the nearest nodes of a vector, by cosine."""
-        return self._post("/v1/nearest", answers.ScoredNodes, vector=vector, k=k)
-
-    def nearest_of(
-        self, ids: Iterable[Id], k: int = DEFAULT_K, *, by: str = "cosine", kind: str | None = None
-    ) -> Operation[answers.NearestOf]:
-        """Return the nearest nodes of each of many, by ``"cosine"`` or by the ``"score"`` of a link."""
-        asked = [plain(one) for one in ids]
+        Parameters
+        ----------
+        node
+            An id or a vector of floats, and a `ScoredNodes` is returned; or a list of ids, and a `NearestOf`.
+        k
+            How many.
+        by
+            ``"cosine"``, or for a list of ids the ``"score"`` of a link.
+        kind
+            Where nodes have kinds, only nodes of this one; by default of the node's own.
+        """
+        values = _several(node)
+        if values is None and by == "cosine":
+            return (yield from self._get(f"/v1/nearest/{in_path(node)}", answers.ScoredNodes, k=k, kind=kind))
+        if any(isinstance(one, float | np.floating) for one in values or ()):
+            return (yield from self._post("/v1/nearest", answers.ScoredNodes, vector=values, k=k))
+        asked = [plain(one) for one in ([node] if values is None else values)]
         found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by, kind=kind)
         check_among((one.id for one in found.of), asked)
         return found
 
     def recommend(
         self,
-        id: Id,
+        node: Id,
         k: int = DEFAULT_K,
         *,
         among: Iterable[Id] | None = None,
@@ -97,39 +102,52 @@ class Operations(DeadLetterOperations):
         """Return the nodes that a node is likeliest to link with; the options are those of the embedding."""
         some = None if among is None else list(map(plain, among))
         asked = {
-            "id": plain(id),
+            "id": plain(node),
             "k": k,
             "kind": kind,
             "among": some,
             "exclude_linked": exclude_linked,
             "links": links,
         }
-        return self._post("/v1/recommend", answers.Recommended, id, **asked)
+        return self._post("/v1/recommend", answers.Recommended, node, **asked)
 
-    def scores(
-        self, pairs: Iterable[tuple[Id, Id]], *, links: str = "new", probability: bool = False
+    def score(
+        self, a: Any, b: Any, links: str = "new", *, probability: bool = False
     ) -> Operation[answers.Scores]:
-        """Return how likely pairs are linked next: log-odds, or probabilities."""
-        wanted = [(plain(a), plain(b)) for a, b in pairs]
+        """Return how likely pairs are linked next: log-odds, or probabilities.
+
+        Parameters
+        ----------
+        a, b
+            Ids, as many of one as of the other, or one id on a side.
+        links, probability
+            As in `dygcn.LiveEmbedding.score`.
+        """
+        first, second = (list(map(plain, [ids] if _several(ids) is None else ids)) for ids in (a, b))
+        if len(first) != len(second) and 1 not in (len(first), len(second)):
+            raise OptionError(f"there are {len(first)} ids on one side and {len(second)} on the other")
+        size = len(first) if len(second) == 1 else len(second)
+        pairs = (ids * size if len(ids) == 1 else ids for ids in (first, second))
+        wanted = list(zip(*pairs, strict=True))
         asked = {"pairs": wanted, "links": links, "probability": probability}
         found = yield from self._post("/v1/score", answers.Scores, **asked)
         if len(found.scores) != len(wanted):
             raise unreadable(f"it has {len(found.scores)} scores for {len(wanted)} pairs")
         return found
 
-    def neighbors(self, id: Id, limit: int = 100) -> Operation[answers.Neighbors]:
+    def neighbors(self, node: Id, limit: int = 100) -> Operation[answers.Neighbors]:
         """Return with whom a node has an edge."""
-        return self._get(f"/v1/neighbors/{in_path(id)}", answers.Neighbors, id, limit=limit)
+        return self._get(f"/v1/neighbors/{in_path(node)}", answers.Neighbors, node, limit=limit)
 
     # ---- why, and what if ----------------------------------------------------------------------------
 
-    def explain(self, id: Id, k: int = DEFAULT_K) -> Operation[answers.ExplainedVector]:
+    def explain(self, node: Id, k: int = DEFAULT_K) -> Operation[answers.ExplainedVector]:
         """Return what each neighbour of a node adds to its vector, order by order."""
-        return self._get(f"/v1/explain/{in_path(id)}", answers.ExplainedVector, id, k=k)
+        return self._get(f"/v1/explain/{in_path(node)}", answers.ExplainedVector, node, k=k)
 
     def explain_change(
         self,
-        id: Id,
+        node: Id,
         events: object = None,
         *,
         add: object = None,
@@ -138,7 +156,9 @@ class Operations(DeadLetterOperations):
     ) -> Operation[answers.ExplainedMove]:
         """Return which events of a change would move a node, and how far each; nothing is changed."""
         change = as_dicts(_read_change(events, add, remove))
-        return self._post("/v1/explain", answers.ExplainedMove, id, id=plain(id), events=change, now=now)
+        return self._post(
+            "/v1/explain-change", answers.ExplainedMove, node, id=plain(node), events=change, now=now
+        )
 
     def what_if(
         self,
@@ -161,7 +181,7 @@ class Operations(DeadLetterOperations):
         Parameters
         ----------
         events, add, remove
-            The change, as in `send`.
+            The change, as in `update`.
         remove_nodes
             Nodes to remove with all of their edges, after the events.
         now
@@ -185,7 +205,7 @@ class Operations(DeadLetterOperations):
 
     # ---- events and changes --------------------------------------------------------------------------
 
-    def send(
+    def update(
         self,
         events: object = None,
         *,
@@ -248,13 +268,13 @@ class Operations(DeadLetterOperations):
         found: answers.Changes = read(reply.body, answers.Changes)
         return found
 
-    def forget(self, id: Id) -> Operation[answers.NodeForgotten]:
+    def forget(self, node: Id) -> Operation[answers.NodeForgotten]:
         """Forget an id: remove it from graph, model, log, snapshots, dead letters and sinks of the service.
 
         The service answers when no file names the id, and drops old events of it from then on. It takes a
         token with the scope ``admin``.
         """
-        return self._read(Request("DELETE", f"/v1/nodes/{in_path(id)}"), answers.NodeForgotten, None)
+        return self._read(Request("DELETE", f"/v1/nodes/{in_path(node)}"), answers.NodeForgotten, None)
 
     # ---- about ---------------------------------------------------------------------------------------
 
@@ -309,6 +329,14 @@ def _read_change(
 
 def _query(**values: object) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+def _several(ids: object) -> list[Any] | None:
+    """Return several ids, or numbers of a vector, as a list; None for one id, such as (kind, id)."""
+    one = isinstance(ids, tuple) and len(ids) == 2 and isinstance(ids[0], str)
+    if one or isinstance(ids, str) or not isinstance(ids, Iterable):
+        return None
+    return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
 
 
 def plain(id: object) -> Any:

@@ -117,22 +117,22 @@ def test_the_nearest_of_many_are_those_of_each(scored):
 def test_scores_say_what_they_are(scored, serve):
     live = scored.service.live
     to = [5, 17, 9999, 3]
-    found = scored.get("/v1/scores/1", to=to).json()
+    found = scored.get("/v1/score/1", to=to).json()
     assert found["score_kind"] == "log-odds"
     assert found["scores"][:2] == live.score(1, [5, 17]).tolist()
     assert found["scores"][2] is None
-    likely = scored.get("/v1/scores/1", to=to, probability="true").json()
+    likely = scored.get("/v1/score/1", to=to, probability="true").json()
     assert likely["score_kind"] == "probability"
     assert likely["scores"][:2] == live.score(1, [5, 17], probability=True).tolist()
     pairs = [[1, one] for one in to]
     assert scored.ask("/v1/score", {"pairs": pairs}).json() == found
     assert scored.ask("/v1/score", {"pairs": pairs, "probability": True}).json() == likely
-    assert scored.get("/v1/scores/1", to=to, links="next").json()["score_kind"] == "rank"
-    is_problem(scored.get("/v1/scores/1", to=to, links="next", probability="true"), 400, "bad-option")
-    is_problem(scored.get("/v1/scores/1"), 400, "bad-option")
+    assert scored.get("/v1/score/1", to=to, links="next").json()["score_kind"] == "rank"
+    is_problem(scored.get("/v1/score/1", to=to, links="next", probability="true"), 400, "bad-option")
+    is_problem(scored.get("/v1/score/1"), 400, "bad-option")
     plain = serve()
-    assert plain.get("/v1/scores/1", to=2).json()["score_kind"] == "cosine"
-    is_problem(plain.get("/v1/scores/1", to=2, probability="true"), 400, "bad-option")
+    assert plain.get("/v1/score/1", to=2).json()["score_kind"] == "cosine"
+    is_problem(plain.get("/v1/score/1", to=2, probability="true"), 400, "bad-option")
 
 
 def test_neighbors_and_degree(serve):
@@ -176,7 +176,7 @@ def test_explanations_add_up(serve):
         ("/v1/recommend", {"id": 0, "among": list(range(40))}),
         ("/v1/nearest", {"ids": list(range(40))}),
         ("/v1/nearest", {"ids": [0, 1], "by": "score"}),
-        ("/v1/explain", {"id": 1, "add": [[0, 99]]}),
+        ("/v1/explain-change", {"id": 1, "add": [[0, 99]]}),
         ("/v1/what-if", {"add": [[0, 99]]}),
         ("/v1/what-if", {"remove_nodes": [0]}),
         ("/v1/what-if", {"events": [{"src": 0, "dst": 99}]}),
@@ -218,8 +218,8 @@ def test_an_explanation_counts_every_event(serve, tmp_path):
     served = serve(path=tmp_path / "star", limits=Limits(query_rows=12_000))
     add = [[one, 1000 + one] for one in range(1, 31)]
     assert served.ask("/v1/what-if", {"add": add}).status_code == 200
-    assert served.ask("/v1/explain", {"id": 1, "add": add[:3]}).status_code == 200
-    assert refused(served.ask("/v1/explain", {"id": 1, "add": add}))
+    assert served.ask("/v1/explain-change", {"id": 1, "add": add[:3]}).status_code == 200
+    assert refused(served.ask("/v1/explain-change", {"id": 1, "add": add}))
 
 
 def test_the_passing_of_time_is_bounded_in_rows(serve, tmp_path, monkeypatch):
@@ -235,11 +235,11 @@ def test_the_passing_of_time_is_bounded_in_rows(serve, tmp_path, monkeypatch):
     assert served.ask("/v1/what-if", {"add": [], "now": 3000.0}).status_code == 200
     events = [{"src": 900, "dst": 901 + one, "t": 102.0 + one} for one in range(20)]
     assert served.ask("/v1/what-if", {"events": events}).status_code == 200
-    assert refused(served.ask("/v1/explain", {"id": 1, "events": events}))
+    assert refused(served.ask("/v1/explain-change", {"id": 1, "events": events}))
     strict = serve(path=_copied(tmp_path), clock_jump=10_000.0, limits=Limits(query_rows=300))
     assert strict.ask("/v1/what-if", {"add": [], "now": 60.0}).status_code == 200
     assert refused(strict.ask("/v1/what-if", {"add": [], "now": 3000.0}))
-    assert refused(strict.ask("/v1/explain", {"id": 1, "add": [], "now": 3000.0}))
+    assert refused(strict.ask("/v1/explain-change", {"id": 1, "add": [], "now": 3000.0}))
 
 
 def _copied(folder):
@@ -268,7 +268,7 @@ def test_questions_need_the_scope_read(serve):
         lambda headers: served.client.get("/v1/recommend/1", headers=headers),
         lambda headers: served.client.get("/v1/neighbors/1", headers=headers),
         lambda headers: served.client.get("/v1/explain/1", headers=headers),
-        lambda headers: served.client.get("/v1/scores/1", params={"to": 2}, headers=headers),
+        lambda headers: served.client.get("/v1/score/1", params={"to": 2}, headers=headers),
         lambda headers: served.client.post("/v1/what-if", json={"add": [[1, 3]]}, headers=headers),
         lambda headers: served.client.post("/v1/recommend", json={"id": 1}, headers=headers),
     ]
@@ -352,7 +352,7 @@ def test_events_that_would_move_a_node_are_explained(serve):
     served = serve(edges=RING)
     live = served.service.live
     before, events = standing(live), [{"src": 50, "dst": 51}, {"src": 1, "dst": 9}, {"src": 9, "dst": 2}]
-    found = served.ask("/v1/explain", {"id": 1, "events": events}).json()
+    found = served.ask("/v1/explain-change", {"id": 1, "events": events}).json()
     expected = live.explain_change(1, add=[(50, 51), (1, 9), (9, 2)])
     assert [one["distance"] for one in found["events"]] == np.linalg.norm(expected.by_event, axis=1).tolist()
     assert found["events"][0] == {"distance": 0.0, "share": 0.0}
@@ -361,7 +361,7 @@ def test_events_that_would_move_a_node_are_explained(serve):
     assert found["distance"] > 0
     assert found["distance"] == pytest.approx(np.linalg.norm(expected.after - live[1]), abs=1e-6)
     assert standing(live) == before
-    nobody = served.ask("/v1/explain", {"id": 777, "add": [[1, 9]]}).json()
+    nobody = served.ask("/v1/explain-change", {"id": 777, "add": [[1, 9]]}).json()
     assert nobody["distance"] == 0.0
     for wrong in (
         {"id": 1},
@@ -369,7 +369,7 @@ def test_events_that_would_move_a_node_are_explained(serve):
         {"id": 1, "remove_nodes": [2]},
         {"add": [[1, 2]]},
     ):
-        is_problem(served.ask("/v1/explain", wrong), 400, "bad-option")
+        is_problem(served.ask("/v1/explain-change", wrong), 400, "bad-option")
 
 
 def test_a_tolerance_does_not_keep_anything_from_being_tried(serve):

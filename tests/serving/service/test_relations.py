@@ -24,9 +24,9 @@ def weights_of(live):
 def test_relations_over_http(shop, serve):
     service = serve(path=shop)
     with Client(service.address, name="till") as client:
-        sent = client.send(add=[("cat", "mug", "buy")], remove=[("ann", "tea", "buy")], columns=FIELDS)
+        sent = client.update(add=[("cat", "mug", "buy")], remove=[("ann", "tea", "buy")], columns=FIELDS)
         assert (sent.applied, sent.dead) == (2, 0)
-        sent = client.send([{"src": "cat", "dst": "tea", "relation": "like"}])
+        sent = client.update([{"src": "cat", "dst": "tea", "relation": "like"}])
         assert (sent.applied, sent.dead) == (0, 1)
         (letter,) = client.dead_letters().dead_letters
         assert "the relations of this model are buy, view" in letter.reason

@@ -257,7 +257,7 @@ def test_readers_pass_it_on(saved, tmp_path):
     ):
         assert client.ready(wait=60.0)
         since = client.page(limit=1).latest
-        client.send({"src": [3], "dst": [100], "t": [500.0]})
+        client.update({"src": [3], "dst": [100], "t": [500.0]})
         assert [(row.src, row.dst) for row in client.page(since).surprises] == [(3, 100)]
 
 

@@ -180,7 +180,7 @@ class LinkHandlers:
         node, k = self._parser.node(request), self._parser.k(request)
         return await respond_beside(self._queries.explain, node, k)
 
-    async def get_scores(self, request: Request) -> Response:
+    async def get_score(self, request: Request) -> Response:
         """Return how likely one node is linked next with each of others."""
         params = request.query_params
         node, others = self._parser.node(request), self._parser.ids(params.getlist("to"))

@@ -152,8 +152,8 @@ _READ = (
         body=requests.ScoresRequest,
     ),
     Route(
-        "GET /scores/{id}",
-        "get_scores",
+        "GET /score/{id}",
+        "get_score",
         "How likely a node is linked next with each of others.",
         answers.Scores,
         (
@@ -204,8 +204,8 @@ _READ = (
         statuses=(404,),
     ),
     Route(
-        "POST /explain",
-        "post_explanation",
+        "POST /explain-change",
+        "post_explained_change",
         "Which events of a change would move a node, and how far each. Nothing is changed.",
         answers.ExplainedMove,
         body=requests.ExplainChangeRequest,

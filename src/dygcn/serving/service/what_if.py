@@ -175,7 +175,7 @@ class TrialHandlers:
         check(len(wanted.remove_nodes or ()), limits.ids, "nodes to remove")
         return await self._try(self._trials.submit_trial, wanted)
 
-    async def post_explanation(self, request: Request) -> Response:
+    async def post_explained_change(self, request: Request) -> Response:
         """Return which events would move a node."""
         wanted = await self._parser.body(request, requests.ExplainChangeRequest)
         return await self._try(self._trials.submit_explanation, wanted)

@@ -39,11 +39,11 @@ _BODIES = {
     "/v1/nearest": b'{"vector": [1, 1, 1, 1, 1, 1, 1, 1]}',
     "/v1/score": b'{"pairs": [[1, 2]]}',
     "/v1/recommend": b'{"id": 911000001}',
-    "/v1/explain": b'{"id": 911000001, "add": [[1, 2]]}',
+    "/v1/explain-change": b'{"id": 911000001, "add": [[1, 2]]}',
     "/v1/dead-letters/replay": b'{"numbers": [1]}',
     "/v1/what-if": b'{"add": [[1, 2]]}',
 }
-_QUERIES = {"/v1/scores/{id}": "?to=2", "/v1/dead-letters": "?stream=nobody"}
+_QUERIES = {"/v1/score/{id}": "?to=2", "/v1/dead-letters": "?stream=nobody"}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW")
 _NO = {401: "unauthorized", 403: "forbidden", 421: "misdirected"}
 _NOWHERE = ("/nothing", "/v1/status/", "/admin", "/.env", "/docs", "/x/../v1/status", "/metrics;x")

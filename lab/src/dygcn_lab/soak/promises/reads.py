@@ -235,7 +235,7 @@ class Reader(threading.Thread):
     def _scores(self) -> None:
         at = int(self._random.integers(len(self._pairs)))
         body = msgspec.json.encode({"pairs": [self._pairs[at]]})
-        answer = self._client.post("/v1/scores", content=body, headers=_JSON)
+        answer = self._client.post("/v1/score", content=body, headers=_JSON)
         if answer.status_code == 404:
             self.tally.count("scores", 1, 0, "")
             return
