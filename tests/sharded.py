@@ -12,7 +12,6 @@ import sys
 import msgspec
 
 from dygcn.cluster.front_state import _FarReading
-from dygcn.cluster.local_shards import divide
 from dygcn.cluster.serving import open_embedding
 from dygcn.engine.models import State
 from dygcn.errors import FolderError
@@ -22,6 +21,7 @@ from dygcn.live.files import load_snapshot
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Shards
 from dygcn_lab.testbed import served
+from dygcn_lab.testbed.divided import divide
 from tests.sanitized import NOT_HERE, PLUGINS, SMALL
 from tests.seeded import ROOT
 

@@ -140,12 +140,12 @@ def test_a_front_that_hears_one_shard_alone_would_be_noticed(monkeypatch):
     follow = FrontState.follow
 
     def follow_one(self, entry):
-        everyone = self.asking.everyone
-        monkeypatch.setattr(self.asking, "everyone", lambda question: everyone(question)[:1])
+        everyone = self.queries.all
+        monkeypatch.setattr(self.queries, "all", lambda query: everyone(query)[:1])
         try:
             return follow(self, entry)
         finally:
-            monkeypatch.setattr(self.asking, "everyone", everyone)
+            monkeypatch.setattr(self.queries, "all", everyone)
 
     monkeypatch.setattr(FrontState, "follow", follow_one)
     with pytest.raises(AssertionError):

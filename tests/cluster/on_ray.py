@@ -153,7 +153,7 @@ def batches(numbers):
 
 def pids(live):
     """Return the processes of shards, once each has said that it lives."""
-    registry = live.front.queries.processes.registry
+    registry = live._front.queries.processes.registry
     while len(registry.beats) < SHARDS:
         time.sleep(0.1)
     return [registry.beats[number].pid for number in range(SHARDS)]

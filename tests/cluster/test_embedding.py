@@ -85,7 +85,7 @@ def test_events_of_a_place_are_applied_once(tmp_path):
 def test_a_shard_that_died_comes_back_by_itself(tmp_path):
     one, other = pair(tmp_path / "x")
     random = np.random.default_rng(3)
-    shards = other.front.queries.processes
+    shards = other._front.queries.processes
     for i in range(12):
         batch = random.integers(0, 70, (8, 2)).tolist()
         one.update(add=batch)

@@ -179,7 +179,7 @@ class KilledError(BaseException):
 
 def die_in_resize(folder, monkeypatch, shards, to, when):
     """Resize, die after a step, start again and resize again."""
-    live, follow, steps = begin(folder, shards, keep_log="1B"), ClusterEmbedding.follow_entry, []
+    live, follow, steps = begin(folder, shards, keep_log="1B"), ClusterEmbedding._follow_entry, []
 
     def follow_and_die(self, entry):
         if when == "before" and isinstance(entry, Resize):
@@ -195,7 +195,7 @@ def die_in_resize(folder, monkeypatch, shards, to, when):
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ClusterEmbedding, "follow_entry", follow_and_die)
+        patched.setattr(ClusterEmbedding, "_follow_entry", follow_and_die)
         with pytest.raises(KilledError):
             live.resize(to)
     digest = live.digest()
@@ -205,7 +205,7 @@ def die_in_resize(folder, monkeypatch, shards, to, when):
             assert again.digest() == digest
             again.resize(to)
             assert again.shards == to
-            assert sorted(again.front.queries.processes.workers) == list(range(to))
+            assert sorted(again._front.queries.processes.workers) == list(range(to))
             again.update(add=[("a", "z")])
             digest = again.digest()
 
@@ -217,7 +217,7 @@ def test_a_front_that_dies_while_it_resizes_goes_on(tmp_path, monkeypatch, shard
 
 
 def test_a_number_of_shards_that_only_the_log_has_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(ClusterEmbedding, "_have", lambda self, shards: self.follow_entry(Resize(shards)))
+    monkeypatch.setattr(ClusterEmbedding, "_have", lambda self, shards: self._follow_entry(Resize(shards)))
     with pytest.raises(ClusterError, match="no answer"):
         die_in_resize(tmp_path / "x", monkeypatch, 2, 4, "between")
 
@@ -233,7 +233,7 @@ def test_shards_that_go_are_there_until_all_others_know(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalShards, "restart", lambda self, one: started.append(one) or restart(self, one))
     with cluster.launch(folder, on="here") as again:
         assert started == [0, 1, 2]
-        assert sorted(again.front.queries.processes.workers) == [0, 1]
+        assert sorted(again._front.queries.processes.workers) == [0, 1]
         assert again.digest() == digest
 
 
@@ -264,7 +264,7 @@ def test_a_start_that_cannot_resize_lets_go(tmp_path, monkeypatch):
 def test_reads_that_wait_for_one_shard_are_few(tmp_path, monkeypatch):
     live, back, query = begin(tmp_path / "x"), threading.Event(), LocalShards.query
     monkeypatch.setattr(cluster.embedding, "_MOVES", 0.0)
-    owner = live.front.queries.slots.owners
+    owner = live._front.queries.slots.owners
     gone = int(owner(id_column(["a"]))[0])
 
     def silent(self, queries):

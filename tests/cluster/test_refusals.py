@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from concurrent.futures import Future
 
 import pytest
 
@@ -96,10 +97,13 @@ def test_a_shard_hands_on_what_a_handler_raised(raised, kind, caplog):
     class Worker:
         number = 0
 
-    waiting = shard_process._Waiting(OutcomeQuery(1))
+        def reached(self, entry):
+            return True
+
+    waiting = Future()
     with caplog.at_level(logging.CRITICAL, "dygcn.cluster"):
-        assert shard_process._try(waiting, Handlers(), Worker())
-    assert type(waiting.failure) is kind
+        assert shard_process._try(OutcomeQuery(1), waiting, Handlers(), Worker())
+    assert type(waiting.exception()) is kind
 
 
 _OFF_GRID = {"src": ["a"], "dst": ["b"], "weight": [1e300]}

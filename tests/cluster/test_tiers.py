@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dygcn.cluster.local_shards import divide
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.engine.events import id_column, python_ids, read_events
@@ -12,6 +11,7 @@ from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import set_threads, spreading
 from dygcn.live.digest import digest_of
 from dygcn.serving.service.cost_estimate import expected_rows
+from dygcn_lab.testbed.divided import divide
 from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 from tests.cluster.test_shard import apply, apply_updates, digest, loaded_again, move, small
 from tests.live.test_tiers import check_tiers, heavy_from

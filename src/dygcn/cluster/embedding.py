@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from dygcn.live.finding import Scored, many_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from dygcn.cluster.front_state import FrontState
     from dygcn.cluster.logged_entries import LoggedEntries
@@ -34,29 +33,35 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32
     from dygcn.live.durable.recovery import ReplayedBatch, Standing
     from dygcn.live.durable.source_batch import SourceBatch
-    from dygcn.live.durable.storage.layout import FolderLock
-    from dygcn.live.durable.storage.retention import KeepLog
     from dygcn.live.recommending import Among
 
-_AT_ONCE = 64  # slots that move with one entry: they are what nobody reads meanwhile
+_AT_ONCE = 64  # slots that move with one entry: reads of their nodes wait
 _WAITING, _MOVES = 8, 0.5  # reads that ask one shard at a time; seconds, after which others do not wait
 NO_FORGET = (
     "ids are not forgotten on shards: begin a folder for one process, dygcn.open(new, live, after=live), "
     "forget there, and start shards on it"
 )
-_LOOK = 0.002  # seconds between two looks whether it is one's turn
+_LOOK = 0.002  # seconds between two tries to get a place in line
+
+
+def _refused(why: str) -> Any:
+    def refuse(self: ClusterEmbedding, *_: object, **__: object) -> NoReturn:
+        """Refuse, since shards cannot do this."""
+        raise FeatureError(why)
+
+    return refuse
 
 
 class ShardsAhead(WriteAhead):
-    """A log that shards replay themselves: here, only positions of streams are followed."""
+    """A log that shards replay themselves: here, only offsets of streams are restored."""
 
     def _replay_batch(self, one: ReplayedBatch) -> None:
         self.live._renumber(self._making[1])
 
     def _go_on_from(self, standing: Standing) -> None:
         super()._go_on_from(standing)
-        everyone = self._state.graph.nodes()  # nobody knows who moved since the last snapshot, or who left
-        self.feed.note(everyone, self.live._names(everyone[:0]), self.log.last)
+        nodes = self._state.graph.nodes()  # any may have moved since the last snapshot, or left
+        self.feed.note(nodes, self.live._names(nodes[:0]), self.log.last)
         self.feed.forget(self.log.last)
 
 
@@ -69,30 +74,19 @@ class ClusterEmbedding(DurableEmbedding):
 
     _far = True
 
-    def __init__(
-        self,
-        folder: Path,
-        held: FolderLock,
-        ahead: ShardsAhead,
-        every: int,
-        keep: KeepLog,
-        about: ClusterFile,
-        logged: LoggedEntries,
-    ) -> None:
-        super().__init__(folder, held, ahead, every, keep)
+    def __init__(self, *durable: Any, about: ClusterFile, logged: LoggedEntries) -> None:
+        super().__init__(*durable)
         self._about, self._logged = about, logged
         self._waiting: dict[int, dict[object, float]] = {}  # reads without the lock, since when, by owner
 
     @property
-    def front(self) -> FrontState:
-        """The state of all shards, as one."""
-        state: Any = self._state
-        return state  # type: ignore[no-any-return]
+    def _front(self) -> FrontState:
+        return cast("FrontState", self._state)
 
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        return self.front.queries.shards
+        return self._front.queries.shards
 
     # ---- growing ---------------------------------------------------------------------------------------
 
@@ -106,45 +100,39 @@ class ClusterEmbedding(DurableEmbedding):
         ----------
         shards
             How many.
-
-        Raises
-        ------
-        OptionError
-            If that is no number of shards.
         """
         check_shards(shards)
         if shards > self.shards:
             self._grow(shards)
         target = SlotMap.even(shards)
         for to in range(shards):
-            asking = self.front.queries
-            slots = np.flatnonzero((target.owner == to) & (asking.slots.owner != to))
+            slots = np.flatnonzero((target.owner == to) & (self._front.queries.slots.owner != to))
             for start in range(0, len(slots), _AT_ONCE):
-                self.follow_entry(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
+                self._follow_entry(Move(tuple(slots[start : start + _AT_ONCE].tolist()), to))
         before = self.shards
         if shards < before:
             self._have(shards)
             for number in range(shards, before):
-                self.front.queries.processes.retire(number)
+                self._front.queries.processes.retire(number)
 
     def _grow(self, shards: int) -> None:
         with self._ahead.one_writer():
-            asking, batch = self.front.queries, self._log.last_batch_id + 1
-            for number in range(asking.shards, shards):
-                asking.processes.add(number, ShardSnapshot(batch, asking.slots, shards, None))
+            queries, batch = self._front.queries, self._log.last_batch_id + 1
+            for number in range(queries.shards, shards):
+                queries.processes.add(number, ShardSnapshot(batch, queries.slots, shards, None))
             self._have(shards)
 
     def _have(self, shards: int) -> None:
         with self._ahead.one_writer():  # until it is noted: the log may forget it after that
-            self.follow_entry(Resize(shards))
+            self._follow_entry(Resize(shards))
             self._about.shards, self._about.batch = shards, self._log.last_batch_id
             write_cluster_file(self._folder, self._about)
 
-    def follow_entry(self, entry: Entry) -> Change:
-        """Log an entry, and wait until shards have followed it."""
+    def _follow_entry(self, entry: Entry) -> Change:
+        """Log an entry, and wait until all shards have applied it."""
         with self._ahead.one_writer():
             logged = [NewEntry(SHARDS, body=pack(entry))]
-            return self._ahead.log_then(logged, lambda: self._live._write(lambda: self.front.follow(entry)))
+            return self._ahead.log_then(logged, lambda: self._live._write(lambda: self._front.follow(entry)))
 
     # ---- changes that are no events --------------------------------------------------------------------
 
@@ -153,7 +141,7 @@ class ClusterEmbedding(DurableEmbedding):
         with self._ahead.one_writer():
             nodes = self._state.graph.find(column) if len(column) else np.empty(0, np.int32)
             known = np.unique(nodes[nodes >= 0])
-            change = self.follow_entry(Remove(self._names(known)))
+            change = self._follow_entry(Remove(self._names(known)))
         change.missing = len(nodes) - int((nodes >= 0).sum())
         return change
 
@@ -165,13 +153,12 @@ class ClusterEmbedding(DurableEmbedding):
         moved = Changed(nodes, np.ones(len(nodes), np.int8), self.model.orders * len(nodes))
         return Change(self._live, Outcome(moved, self._names(nodes[:0])), self.version)
 
-    def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> NoReturn:
-        """Refuse: rows of shards follow from the model."""
-        raise FeatureError("features cannot be set on shards: their rows follow from the model")
-
-    def forget(self, ids: object, *, t: float | None = None) -> NoReturn:
-        """Refuse: snapshots of shards would go on naming the ids."""
-        raise FeatureError(NO_FORGET)
+    set_features = _refused("features cannot be set on shards: their rows follow from the model")
+    forget = _refused(NO_FORGET)
+    refit = _refused(
+        "a model is not refitted on shards: live.save(path), then dygcn.load(path).refit(), and start a "
+        "cluster on the folder that comes of it"
+    )
 
     def _follow_forgets(self, part: SourceBatch) -> SourceBatch:
         return part.with_dead_forgets(NO_FORGET)
@@ -189,14 +176,7 @@ class ClusterEmbedding(DurableEmbedding):
             self._live, Outcome(NO_CHANGE, self._names(self._state.graph.nodes()[:0])), self.version
         )
 
-    def refit(self, progress: Any = "auto") -> NoReturn:
-        """Refuse: rows are made of a whole graph."""
-        raise FeatureError(
-            "a model is not refitted on shards: live.save(path), then dygcn.load(path).refit(), and start a "
-            "cluster on the folder that comes of it"
-        )
-
-    # ---- asking all, and merging -----------------------------------------------------------------------
+    # ---- reading ---------------------------------------------------------------------------------------
 
     def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
         if among is not None or self._state.graph.ids.kinds is not None or kind is not None:
@@ -209,16 +189,15 @@ class ClusterEmbedding(DurableEmbedding):
         without = [[one for one in near if one[0] != me][:k] for me, near in zip(names, found, strict=True)]
         return without if isinstance(asked, list) else without[0]
 
-    def _merged(self, queries: Any, k: int) -> list[Scored]:
+    def _merged(self, vectors: Any, k: int) -> list[Scored]:
         """Return the k best of all shards for each query, ties by id."""
-        asking = self.front.queries
-        queries = np.ascontiguousarray(queries, np.float32)
-        answers: list[NearestReply] = asking.all(NearestQuery(asking.at, queries, k))
-        which = np.concatenate([np.repeat(np.arange(len(queries)), answer.counts) for answer in answers])
-        nodes = self._state.graph.find(join_ids([answer.ids for answer in answers]))
-        scores = np.concatenate([answer.scores for answer in answers])
+        shards, vectors = self._front.queries, np.ascontiguousarray(vectors, np.float32)
+        replies: list[NearestReply] = shards.all(NearestQuery(shards.at, vectors, k))
+        which = np.concatenate([np.repeat(np.arange(len(vectors)), reply.counts) for reply in replies])
+        nodes = self._state.graph.find(join_ids([reply.ids for reply in replies]))
+        scores = np.concatenate([reply.scores for reply in replies])
         found = []
-        for query in range(len(queries)):
+        for query in range(len(vectors)):
             mine = np.flatnonzero(which == query)
             order = self._state.graph.ids.sorted(nodes[mine])
             by_id = mine[np.argsort(nodes[mine])][np.searchsorted(np.sort(nodes[mine]), order)]
@@ -227,12 +206,9 @@ class ClusterEmbedding(DurableEmbedding):
         return found
 
     def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and the vector of a node then, from its owner: also while others recover.
+        """Return a sequence and the vector of a node as of it, from its owner, also while others recover.
 
-        Raises
-        ------
-        ClusterError
-            If several reads wait for this owner already, and long: threads are for those who get answers.
+        Raises `ClusterError` if several reads have waited long for this owner: they would use up all threads.
         """
         known = self._state.graph.ids
         try:
@@ -240,17 +216,17 @@ class ClusterEmbedding(DurableEmbedding):
             known.check_kind(ids)
         except (EventError, OptionError):
             return None
-        asking = self.front.queries
-        owner = int(asking.slots.owners(ids)[0])
+        queries = self._front.queries
+        owner = int(queries.slots.owners(ids)[0])
         with self._line_of(owner):
-            answer: VectorReply = asking.processes.query({owner: VectorQuery(0, ids)})[owner]
-        if answer.here[0] < 0:  # its slot is being moved
+            reply: VectorReply = queries.processes.query({owner: VectorQuery(0, ids)})[owner]
+        if reply.here[0] < 0:  # its slot is being moved
             return None
-        return self._logged.sequence_of(answer.position), answer.vectors[0] if answer.here[0] else None
+        return self._logged.sequence_of(reply.position), reply.vectors[0] if reply.here[0] else None
 
     @contextmanager
     def _line_of(self, owner: int) -> Iterator[None]:
-        """Stand in line for a shard, unless nothing moves there."""
+        """Wait for a place in the line of a shard; raise if the line does not move."""
         line, me = self._waiting.setdefault(owner, {}), object()
         while len(since := list(line.values())) >= _WAITING:
             if time.monotonic() - min(since) > _MOVES:
@@ -268,10 +244,10 @@ class ClusterEmbedding(DurableEmbedding):
         """Write what is needed to start fast, end all shards, let go of the folder. Safe to call twice."""
         if not self._closed and not self._held.inherited:
             super().close()
-            self.front.queries.processes.close()
+            self._front.queries.processes.close()
 
     def _let_go(self) -> None:
         """Let go of the folder as a crash would. For tests."""
         if not self._held.inherited:
             super()._let_go()
-            self.front.queries.processes.close()
+            self._front.queries.processes.close()

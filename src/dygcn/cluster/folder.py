@@ -22,13 +22,12 @@ from dygcn.live.durable.storage.layout import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from dygcn.cluster.logged_entries import ShardLog
-    from dygcn.engine.models import Model
 
 _FORMAT = 1
 
 
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """How many shards there were after a batch, and where their snapshots lie."""
+    """How many shards there were after a batch, and the folder of their snapshots."""
 
     shards: int
     batch: int
@@ -37,7 +36,7 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_cluster_file(folder: Path) -> ClusterFile | None:
-    """Return what a folder says of its shards, None if it has none."""
+    """Return the cluster file of a folder, None if it has no shards."""
     file = folder / CLUSTER_FILE
     try:
         found = msgspec.json.decode(file.read_bytes(), type=ClusterFile)
@@ -51,26 +50,18 @@ def read_cluster_file(folder: Path) -> ClusterFile | None:
 
 
 def write_cluster_file(folder: Path, about: ClusterFile) -> None:
-    """Write it; when it returns, it is on disk."""
+    """Write the file; when this returns, it is on disk."""
     beside = folder / f".{CLUSTER_FILE}.{os.getpid()}"
     replace_own(folder / CLUSTER_FILE, beside, msgspec.json.encode(about))
 
 
 def snapshots_of(folder: Path, about: ClusterFile) -> str:
-    """Return where snapshots lie."""
+    """Return the folder or address of snapshots."""
     return about.snapshots if "://" in about.snapshots else str((folder / about.snapshots).resolve())
 
 
 def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFile:
-    """Make a folder of one process one of shards: from then on, only a cluster opens it.
-
-    Raises
-    ------
-    FeatureError
-        If shards do not take its model.
-    OptionError
-        If there are snapshots of other shards already, or the folder has a tolerance.
-    """
+    """Divide the graph of a folder among shards: from then on, only a cluster opens it."""
     slots = SlotMap.even(shards)
     about = ClusterFile(shards, 0, "shards" if snapshots is None else snapshots)
     if snapshots is not None and is_used(snapshots_of(folder, about)):
@@ -79,7 +70,7 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
             "interrupted; name another place, or remove them"
         )
     with open_folder(folder) as live:
-        check_model(live.model)
+        Shard(live.model, 0, SlotMap.even(1), 1)  # which refuses a model that shards do not take
         if live._tolerance > 0:
             raise OptionError(
                 "this folder has a tolerance, and shards publish everything that moved; set it to 0 first"
@@ -89,20 +80,15 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
         for number in range(shards):
             store = SnapshotFolder(snapshots_of(folder, about), number)
             store.begin(ShardSnapshot(about.batch, slots, shards, part_for(image, slots, number)))
-        write_cluster_file(folder, about)  # while nobody else can open it
+        write_cluster_file(folder, about)  # while no other process can open it
     return about
-
-
-def check_model(model: Model) -> None:
-    """Refuse a model that shards do not take, and say why."""
-    Shard(model, 0, SlotMap.even(1), 1)
 
 
 def shards_needed(about: ClusterFile, log: ShardLog) -> int:
     """Return how many shards may be needed to come to the end of the log.
 
-    That is more than there are at its end, if there should be fewer and not all were told so: those that stay
-    wait for what those that go say of it.
+    That is more than there are at its end if not all shards applied the entry with fewer: those that stay
+    wait for updates of those that go.
     """
     most = about.shards
     for entry in log.behind(0):

@@ -27,7 +27,6 @@ from dygcn.cluster.queries import (
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
-from dygcn.engine.graph.screening import check_batch
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models import Outcome, State, StateImage
@@ -37,8 +36,6 @@ from dygcn.engine.records import Changed, Parts
 from dygcn.errors import ClusterError, FeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dygcn.cluster.messages import Entry
     from dygcn.cluster.queries import ShardProcesses
     from dygcn.engine.graph import Graph
@@ -56,19 +53,10 @@ class EntryNumbers(Protocol):
 class FrontState(State):
     """The state of all shards, as a `StateWriter`.
 
-    `at` is the last batch in the log. Without `check`, batches were checked before they were logged.
+    `at` is the last batch in the log. Batches are checked before they are logged, and so not here.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        processes: ShardProcesses,
-        numbers: EntryNumbers,
-        at: int,
-        *,
-        check: bool = True,
-    ) -> None:
-        self._check = check
+    def __init__(self, model: Model, processes: ShardProcesses, numbers: EntryNumbers, at: int) -> None:
         first: ShardReply = processes.query({0: ShardQuery(at)})[0]
         self.queries = ShardQueries(processes, SlotMap(first.owner), first.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.queries))
@@ -89,11 +77,8 @@ class FrontState(State):
     # ---- changing --------------------------------------------------------------------------------------
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events: it is decided here whether they can be applied."""
-        now = None if now is None else moment(now)
-        if self._check:
-            check_batch(self.graph, batch, now)
-        self._staged = batch, now
+        """Keep events until `write`."""
+        self._staged = batch, None if now is None else moment(now)
 
     def find_edge(self, a: object, b: object, op: int) -> None:
         """Return None: one edge is a batch like any other."""
@@ -141,22 +126,6 @@ class FrontState(State):
             found = self.graph.find(reply.moved)
             there[found[found >= 0]] = True
         return take(names, np.flatnonzero(owned & ~there[nodes]))
-
-    def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
-        """Apply batches one after the other; all nodes count as moved."""
-        counts, failure = np.zeros(3, np.int64), None
-        try:
-            for batch in batches:
-                self.stage(batch)
-                done = self.write()
-                counts += (done.unchanged, done.missing, done.loops)
-        except Exception as error:
-            failure = error
-        all_nodes = self.graph.nodes()
-        moved = Changed(all_nodes, np.ones(len(all_nodes), np.int8), self.model.orders * len(all_nodes))
-        unchanged, missing, loops = counts.tolist()
-        nobody, expired = self.transaction.nobody, self.transaction.expired
-        return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges and ghosts."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dygcn._late import late
 from dygcn.cluster.certificates import given
 from dygcn.cluster.embedding import ClusterEmbedding, ShardsAhead
 from dygcn.cluster.folder import (
-    ClusterFile,
     divide_folder,
     read_cluster_file,
     shards_needed,
@@ -36,9 +36,7 @@ from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards
-    from dygcn.cluster.certificates import Certificates
     from dygcn.cluster.queries import ShardProcesses
-    from dygcn.engine.models import Model
 else:
     ray_shards = late("dygcn.cluster.ray_shards")
 
@@ -112,47 +110,32 @@ def launch(
         about = divide_folder(folder, 2 if shards is None else shards, snapshots)
     elif snapshots not in (None, about.snapshots):
         raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
-    held, log = FolderLock(folder), None
-    try:
-        about = read_cluster_file(folder) or about  # nobody else changes it from now on
+    with ExitStack() as undo:
+        held = FolderLock(folder)
+        undo.callback(held.release)
+        about = read_cluster_file(folder) or about  # no other process changes it from now on
         check_log(folder)
         prepare_layout(folder)
         clear_leftovers(folder)
         log = ShardLog(folder / LOG_FILE, held)
+        undo.callback(log.close)
         mark_durable(folder)
-        live = _opened(folder, held, log, about, on, snapshot_every, keep_log, batches, certificates)
-    except BaseException:
-        if log is not None:
-            log.close()
-        held.release()
-        raise
-    try:
-        if shards not in (None, live.shards):
-            live.resize(shards)
-    except BaseException:
-        live.close()
-        raise
-    return live
-
-
-def _opened(
-    folder: Path,
-    held: FolderLock,
-    log: ShardLog,
-    about: ClusterFile,
-    on: str,
-    snapshot_every: int,
-    keep_log: str | None,
-    batches: int,
-    certificates: Certificates | None,
-) -> ClusterEmbedding:
-    begin, entries = newest_good(folder, log), LoggedEntries(log)
-    model, count = begin.state.model, shards_needed(about, log)
-    begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
-    processes = _processes(on, folder, about, model, entries, count, batches, certificates)
-    try:
+        begin, entries, count = newest_good(folder, log), LoggedEntries(log), shards_needed(about, log)
+        model, store = begin.state.model, snapshots_of(folder, about)
+        begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it
+        processes: ShardProcesses
+        if on == "here":
+            processes = local = LocalShards(model, entries, store, batches)
+            for number in range(count):
+                local.restart(number)
+        else:  # Ray knows machines by their addresses; a Ray that is started for this is on loopback
+            host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
+            how: dict[str, Any] = {"name": folder.name, "host": host, "every": batches}
+            about_ray = folder / "front", store, model, entries, range(count)
+            processes = ray_shards.RayShards(*about_ray, certificates=certificates, **how)
+        undo.callback(processes.close)
         entries.processes = processes
-        front = FrontState(model, processes, entries, log.last_batch_id, check=False)
+        front = FrontState(model, processes, entries, log.last_batch_id)
         for number in range(front.queries.shards, count):
             processes.retire(number)
         begin.state, begin.feed = front, None
@@ -163,31 +146,11 @@ def _opened(
             log.remember_keep_log(keep_log)
         about.shards, about.batch = front.queries.shards, log.last_batch_id
         write_cluster_file(folder, about)
-        return ClusterEmbedding(folder, held, ahead, snapshot_every, keeping, about, entries)
-    except BaseException:
-        processes.close()
-        raise
-
-
-def _processes(
-    on: str,
-    folder: Path,
-    about: ClusterFile,
-    model: Model,
-    entries: LoggedEntries,
-    count: int,
-    batches: int,
-    certificates: Certificates | None,
-) -> ShardProcesses:
-    store = snapshots_of(folder, about)
-    if on == "here":
-        local = LocalShards(model, entries, batches, store)
-        for number in range(count):
-            local.restart(number)
-        return local
-    # Ray knows the machines of a cluster by their addresses; one that is started for this is on loopback.
-    host = "" if os.environ.get("RAY_ADDRESS") else "127.0.0.1"
-    places = folder / "front", store, model, entries, range(count)
-    return ray_shards.RayShards(
-        *places, name=folder.name, host=host, every=batches, certificates=certificates
-    )
+        durable = folder, held, ahead, snapshot_every, keeping
+        live = ClusterEmbedding(*durable, about=about, logged=entries)
+        undo.pop_all()
+        undo.callback(live.close)
+        if shards not in (None, live.shards):
+            live.resize(shards)
+        undo.pop_all()
+    return live

@@ -56,7 +56,7 @@ class QueryHandlers:
 
     def reply(self, worker: Worker, query: q.Query) -> q.Reply | None:
         """Return the reply; None: not yet."""
-        if not worker.ready or worker.position < query.at:
+        if not worker.reached(query.at):
             return None
         if isinstance(query, q.OutcomeQuery):
             return self._outcomes.get(query.at) or _unknown_outcome(query, worker)
@@ -78,7 +78,8 @@ class QueryHandlers:
         """Return vectors that were read before; all anew after a move, which changes the own nodes."""
         if self._cache is None or self._of is not shard:
             self._of = shard
-            self._cache = VectorCache(_Readable(shard), ChangeRecord(shard.graph.ids.high))  # type: ignore[arg-type]
+            state: Any = _Readable(shard)
+            self._cache = VectorCache(state, ChangeRecord(shard.graph.ids.high))
         self._cache.changes.reserve(shard.graph.ids.high)
         return self._cache
 

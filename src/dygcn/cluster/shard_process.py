@@ -12,7 +12,7 @@ import queue
 import socket
 import threading
 import time
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.flight import Post
@@ -35,18 +35,6 @@ _TICK = 0.2  # seconds between two requests of what is missing
 _BEAT = 0.5
 _PATIENCE = 1.0  # seconds that a query waits for its turn, before its sender has to send it again
 _LONGEST = 60.0  # seconds that a reply may take: no sender waits longer
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A query that waits for its reply."""
-
-    query: Any
-    reply: Any = None
-    failure: DygcnError | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    begun: bool = False  # the reply may take long now, and is worth waiting for
-    given_up: bool = False
 
 
 class ShardProcess:
@@ -112,18 +100,19 @@ class ShardProcess:
             self.post.dropped += 1
 
     def _reply(self, query: Any) -> Any:
-        waiting = _Waiting(query)
+        waiting: Future[Any] = Future()
         try:
-            self._incoming.put_nowait(waiting)
+            self._incoming.put_nowait((query, waiting))
+            return waiting.result(_PATIENCE)
         except queue.Full:
             return None
-        if not waiting.done.wait(_PATIENCE):
-            waiting.given_up = True
-            if waiting.begun:
-                waiting.done.wait(_LONGEST)
-        if waiting.failure is not None:
-            raise waiting.failure
-        return waiting.reply
+        except TimeoutError:
+            if waiting.cancel():  # it has not begun; one that has may take long, and is worth waiting for
+                return None
+        try:
+            return waiting.result(_LONGEST)
+        except TimeoutError:
+            return None
 
     # ---- in the thread of the shard --------------------------------------------------------------------
 
@@ -136,11 +125,11 @@ class ShardProcess:
         worker = self.worker = Worker(
             *about, lambda sequence, applied: handlers.note(sequence, applied, worker)
         )
-        waiting: list[_Waiting] = []
+        waiting: list[tuple[Any, Future[Any]]] = []
         next_tick, more = 0.0, False
         while not self._ending.is_set():
             for item in self._next(0.0 if more else next_tick - time.monotonic()):
-                if isinstance(item, _Waiting):
+                if isinstance(item, tuple):
                     waiting.append(item)
                 else:
                     worker.take(item)
@@ -148,7 +137,7 @@ class ShardProcess:
                 worker.request_again()
                 next_tick = time.monotonic() + _TICK
             more = worker.step()
-            waiting = [one for one in waiting if not _try(one, handlers, worker)]
+            waiting = [one for one in waiting if not _try(*one, handlers, worker)]
 
     def _next(self, seconds: float) -> Iterator[Any]:
         """Yield what came in; wait for the first, if there is time."""
@@ -196,20 +185,15 @@ class ShardProcess:
         return Beat(me, host, pid, worker.position, worker.ready, *sent, worker.changes, worker.first_rows)
 
 
-def _try(waiting: _Waiting, handlers: QueryHandlers, worker: Worker) -> bool:
-    """Reply to a query; return whether it need not wait any longer."""
-    waiting.begun = True  # first: a thread that gives up looks at it after that
-    if waiting.given_up:
-        waiting.done.set()
-        return True
-    try:
-        waiting.reply = handlers.reply(worker, waiting.query)
-    except Exception as error:  # of the query, and not of the shard
-        _LOG.exception("shard %d cannot answer", worker.number)
-        text = f"{type(error).__name__}: {error}"
-        waiting.failure = error if isinstance(error, DygcnError) else ClusterError(text)
-    if waiting.reply is None and waiting.failure is None:
-        waiting.begun = False
-        return False
-    waiting.done.set()
+def _try(query: Any, waiting: Future[Any], handlers: QueryHandlers, worker: Worker) -> bool:
+    """Reply to a query, if the shard has applied its batch; return whether it need not wait any longer."""
+    if not worker.reached(getattr(query, "at", 0)):
+        return waiting.cancelled()
+    if waiting.set_running_or_notify_cancel():
+        try:
+            waiting.set_result(handlers.reply(worker, query))
+        except Exception as error:  # of the query, and not of the shard
+            _LOG.exception("shard %d cannot answer", worker.number)
+            text = f"{type(error).__name__}: {error}"
+            waiting.set_exception(error if isinstance(error, DygcnError) else ClusterError(text))
     return True

@@ -186,6 +186,10 @@ class Worker:
         """Whether this shard is not among the shards any more, since there are fewer."""
         return self.number >= self.shard.shards
 
+    def reached(self, entry: int) -> bool:
+        """Return whether vectors can be read, and reflect an entry."""
+        return self.ready and self.position >= entry
+
     def advance(self) -> None:
         """Apply every entry whose updates have all arrived."""
         while self.step():

@@ -112,11 +112,14 @@ def test_shards_are_not_ended_by_a_forked_process(tmp_path):
     with cluster.launch(tmp_path / "x", 2, on="here") as live:
         live.update(add=[(1, 2)])
         ended = []
-        live.front.asking.processes.close, close = lambda: ended.append(1), live.front.asking.processes.close
+        live._front.queries.processes.close, close = (
+            lambda: ended.append(1),
+            live._front.queries.processes.close,
+        )
         try:
             assert in_child(lambda: (live.close(), live._let_go(), ended)) == "(None, None, [])"
         finally:
-            live.front.asking.processes.close = close
+            live._front.queries.processes.close = close
         live.update(add=[(2, 3)])
 
 

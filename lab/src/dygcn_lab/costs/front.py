@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyarrow import flight
 
 from dygcn.cluster.certificates import NAME, made_in
-from dygcn.cluster.local_shards import divide
 from dygcn.cluster.messages import Events
 from dygcn.cluster.queries import OutcomeReply
 from dygcn.cluster.wire import pack, unpack
@@ -28,6 +27,7 @@ from dygcn.live import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.shards import Shards, batches_of
 from dygcn_lab.costs.timing import load_average
+from dygcn_lab.testbed.divided import divide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

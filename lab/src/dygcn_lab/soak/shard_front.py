@@ -61,7 +61,7 @@ class Front:
     def __init__(self, live: ClusterEmbedding, script: ShardScript, rate: float, sure: bool) -> None:
         self.live, self._script, self._rate, self._sure = live, script, rate, sure
         self.ending = threading.Event()
-        processes: Any = live.front.queries.processes
+        processes: Any = live._front.queries.processes
         self._processes: ProcessFront = processes
         self._count_replaced()
 
@@ -100,7 +100,7 @@ class Front:
     def read(self, shard: int) -> None:
         """Read vectors of one shard, until the end."""
         ids = np.arange(min(self._script.nodes, 4 * _KNOWN))
-        own = ids[self.live.front.queries.slots.owners(id_column(ids)) == shard].tolist()
+        own = ids[self.live._front.queries.slots.owners(id_column(ids)) == shard].tolist()
         random = np.random.default_rng(shard)
         while not self.ending.wait(_PAUSE):
             self.live._read_straight(own[int(random.integers(len(own)))])

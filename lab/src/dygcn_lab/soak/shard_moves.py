@@ -44,8 +44,8 @@ class Moves:
         self.waits: list[float] = []  # of batches
         self.pauses: list[float] = []  # of entries that move slots
         self._ending = threading.Event()
-        self._follow = live.follow_entry
-        live.follow_entry = self._timed  # type: ignore[method-assign]
+        self._follow = live._follow_entry
+        live._follow_entry = self._timed  # type: ignore[method-assign]
 
     def _timed(self, entry: Entry) -> Any:
         begun = time.perf_counter()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.local_shards import MemoryStore
 from dygcn.cluster.messages import (
     SEQUENCER,
     BatchUpdate,
@@ -33,6 +32,7 @@ from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
 from dygcn.errors import ClusterError
+from dygcn_lab.testbed.divided import MemoryStore
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 from dygcn_lab.testbed.simulated_world import (
     DiskLog,
