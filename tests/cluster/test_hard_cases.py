@@ -168,7 +168,7 @@ def test_a_cluster_starts_with_a_log_that_forgot_its_beginning(tmp_path, memory)
 
 
 def test_a_snapshot_of_the_front_that_cannot_be_read_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(SnapshotWriter, "_nobody", None)
+    monkeypatch.setattr(SnapshotWriter, "_unknown_moves", None)
     with pytest.raises(DamagedLog):
         forget_and_start(tmp_path / "x")
 

@@ -27,7 +27,7 @@ _SHOWN = 60  # characters of a reason and of an event, for people
 
 
 class _Box(Protocol):
-    """What a folder and a client offer alike."""
+    """The methods that a folder and a client share."""
 
     def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> Any: ...
 
@@ -151,7 +151,7 @@ class _FolderLetters:
     def dead_letters(
         self, *, stream: str | None, reason: str | None, limit: int | None
     ) -> answers.DeadLetters:
-        """Return letters, newest first."""
+        """Return dead letters, newest first."""
         log = self._live._log
         found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, stream=stream, reason=reason)
         return answers.DeadLetters(
@@ -161,11 +161,9 @@ class _FolderLetters:
     def replay(
         self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None
     ) -> answers.ReplayResult:
-        """Apply letters again, oldest first, each in the transaction that settles it."""
-        live, events = (
-            self._live,
-            {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()},
-        )
+        """Apply dead letters again, oldest first, each in the transaction that settles it."""
+        live = self._live
+        events = {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()}
         applied = dead = 0
         missing: list[int] = []
         wanted = sorted({*numbers, *events})
@@ -180,7 +178,7 @@ class _FolderLetters:
         return answers.ReplayResult(live.sequence, applied, dead, missing)
 
     def discard(self, numbers: list[int]) -> answers.DiscardResult:
-        """Take letters away."""
+        """Delete dead letters."""
         log = self._live._log
         known = {number for number, _ in log.letters(numbers)}
         missing = sorted(set(numbers) - known)

@@ -166,7 +166,7 @@ def _fail_usage(error: click.UsageError, ctx: click.Context) -> None:
 
 
 def _end_quietly() -> None:
-    """End as other commands do where whoever reads the output, such as `head`, has seen enough."""
+    """End as other commands do when the reader of the output, such as `head`, has closed it."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is not written yet
     sys.exit(EXIT_NO_READER)

@@ -704,7 +704,7 @@ def nothing_is_completed(monkeypatch):
 
 
 def positions_are_lost(monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.embedding.DurableEmbedding._take_over", lambda *_: None)
+    monkeypatch.setattr("dygcn.live.durable.forgetting.Forgetting.take_over", lambda *_: None)
 
 
 def in_files(path, monkeypatch):

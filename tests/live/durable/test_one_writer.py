@@ -112,14 +112,12 @@ def test_shards_are_not_ended_by_a_forked_process(tmp_path):
     with cluster.launch(tmp_path / "x", 2, on="here") as live:
         live.update(add=[(1, 2)])
         ended = []
-        live._front.queries.processes.close, close = (
-            lambda: ended.append(1),
-            live._front.queries.processes.close,
-        )
+        processes = live._front.queries.processes
+        processes.close, close = lambda: ended.append(1), processes.close
         try:
             assert in_child(lambda: (live.close(), live._let_go(), ended)) == "(None, None, [])"
         finally:
-            live._front.queries.processes.close = close
+            processes.close = close
         live.update(add=[(2, 3)])
 
 

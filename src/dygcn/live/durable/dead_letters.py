@@ -1,4 +1,4 @@
-"""Dead letters on their way back: which ones, and the batches that apply their events and settle them."""
+"""Replay of dead letters: which are chosen, and the batches that apply their events and settle them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 1_000  # letters at once
 
 
 class ChosenLetter(NamedTuple):
-    """A letter of one event, and the event to apply in its place; several may have one number."""
+    """A dead letter of one event, and the event to apply instead; several may have one number."""
 
     number: int
     letter: DeadLetter
@@ -35,7 +35,7 @@ def chosen(
     stream: str | None = None,
     reason: str | None = None,
 ) -> tuple[list[ChosenLetter], list[int]]:
-    """Return the letters that are asked for with the events to apply, and numbers that are no letters."""
+    """Return the chosen dead letters with the events to apply, and the numbers that no dead letter has."""
     events = dict(corrected or {})
     if len(numbers) + len(events) > MOST:
         raise OptionError(f"the request names more letters than {MOST}; name fewer")
@@ -50,7 +50,7 @@ def chosen(
 
 
 def _one_by_one(number: int, letter: DeadLetter, corrected: Mapping[int, bytes]) -> list[ChosenLetter]:
-    """Return the events of a letter, each as a letter of its own."""
+    """Return a dead letter for each event of one."""
     letters = events_of(letter)
     events = [one.event.encode() for one in letters]
     if number in corrected:
@@ -64,7 +64,7 @@ def _one_by_one(number: int, letter: DeadLetter, corrected: Mapping[int, bytes])
 
 
 def _list(event: bytes) -> list[bytes]:
-    """Return the elements of a list; anything else is one."""
+    """Return the elements of a JSON list, or any other value as the only element."""
     try:
         return [bytes(one) for one in msgspec.json.decode(event, type=list[msgspec.Raw])]
     except NOT_READ:
@@ -74,7 +74,7 @@ def _list(event: bytes) -> list[bytes]:
 def parts_of(
     found: list[ChosenLetter], kind: str, latest: float | None, related: bool = False
 ) -> list[SourceBatch]:
-    """Return letters as batches, each of which settles its own letters: events with a time, and without."""
+    """Return dead letters as two batches, events with a time and events without; each settles its own."""
     dated = {one.number for one in found if _is_dated(one.event)}
     groups: dict[bool, list[ChosenLetter]] = {}
     for one in found:
@@ -112,7 +112,7 @@ def _is_dated(event: bytes) -> bool:
 
 
 def still_dead(parts: Sequence[SourceBatch], log: EventLog) -> Sequence[SourceBatch]:
-    """Leave out the events of dead letters that are dead no longer: somebody else replayed them."""
+    """Leave out events of dead letters that another replay has settled meanwhile."""
     asked = [number for part in parts for number, _ in part.replayed]
     if not asked:
         return parts

@@ -66,7 +66,7 @@ class Departures:
         return _joined(self._runs) if self._runs else None
 
     def note(self, ids: IdColumn, sequence: int, gone: Gone) -> None:
-        """Write down who left at a sequence."""
+        """Record the ids that left at a sequence."""
         if len(ids) == 0:
             return
         numbers = np.arange(self.last + 1, self.last + 1 + len(ids))
@@ -89,14 +89,14 @@ class Departures:
             self.forget(int(run.sequences[kept[too_many - 1]]))
 
     def forget(self, sequence: int) -> None:
-        """Forget who left up to a sequence."""
+        """Drop departures up to a sequence."""
         self.floor = max(self.floor, sequence)
         self.forgotten = max(self.forgotten, self.number_at(sequence))
         kept = [run.taken(np.flatnonzero(run.sequences > sequence)) for run in self._runs]
         self._runs = [run for run in kept if len(run)]
 
     def miss(self, sequence: int) -> None:
-        """Say that some left at a sequence and nobody knows who: every reader has to begin anew."""
+        """Record that unknown ids left at a sequence, so every reader must resynchronise."""
         self.last += 1
         self.floor, self.forgotten, self._runs = sequence, self.last, []
 

@@ -301,13 +301,6 @@ class DurableEmbedding(EmbeddingView):
 
     recompute, refit = LiveEmbedding.recompute, LiveEmbedding.refit
 
-    def _take_over(self, other: DurableEmbedding) -> None:
-        """Take over the offsets of streams and the forgotten ids of a folder that this one goes on from."""
-        self._then_snapshot(lambda: self._forgetting.take_over(other._ahead))
-
-    def _complete_erasures(self) -> None:
-        self._forgetting.complete()
-
     # ---- snapshots -----------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
@@ -364,7 +357,7 @@ class DurableEmbedding(EmbeddingView):
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is needed to start fast, and let go of the folder. Safe to call twice, and in a fork."""
+        """Write a snapshot for a fast start, and release the folder. Safe to call twice, and in a fork."""
         if self._held.inherited:  # the folder is another process's, and so may be locks of this one
             return
         with self._ahead.one_writer():
@@ -384,7 +377,7 @@ class DurableEmbedding(EmbeddingView):
                 self._held.release()
 
     def _let_go(self) -> None:
-        """Let go of the folder as a crash would: nothing is written. For tests, and for a failed disk."""
+        """Release the folder as a crash would, without writing. For tests, and for a failed disk."""
         if self._held.inherited:
             return
         with self._ahead.one_writer():

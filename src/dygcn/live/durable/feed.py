@@ -32,7 +32,7 @@ _LOOK = 1_000  # departures that a page looks at, also where few rows are asked 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the nodes that moved behind a cursor. A page may be empty and have others behind it."""
+    """Some of the nodes that moved behind a cursor. An empty page may have more pages behind it."""
 
     rows: Rows
     next: str  # the cursor behind this page
@@ -43,9 +43,9 @@ class Page:
 
 
 def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[FeedImage, int]:
-    """Return who moved and left without ids that were forgotten, and the floor of what is known then.
+    """Return the feed's image without forgotten ids, and its floor then.
 
-    Whoever was not shown yet that such an id left has to begin anew.
+    A reader that has not been shown the departure of such an id must resynchronise.
     """
     known = erasures.find(feed.left) < 0
     if known.all():
@@ -56,7 +56,7 @@ def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[
 
 
 class Feed:
-    """What moved since: the embedding's record of who moved when, and which ids left when.
+    """What moved since a cursor: which nodes moved when, and which ids left when.
 
     Snapshots hold it, so it outlives the program: a reader goes on where it was.
 
@@ -74,7 +74,7 @@ class Feed:
         histories: Histories,
         erasures: Erasures,
         sequence: int,
-        floor: int,  # the sequence up to which nobody knows who left
+        floor: int,  # the sequence up to which departures are unknown
         image: FeedImage | None,  # who moved and left up to now; None: everyone who is there moved now
         begin_epoch: Callable[[], History],
     ) -> None:
@@ -93,7 +93,7 @@ class Feed:
         self._departures = Departures(floor, MOST_LEFT, image.left, image.left_at)
 
     def image(self, nodes: Nodes) -> tuple[FeedImage, int]:
-        """Return what is to be saved, for nodes in this order, and up to where nobody knows who left."""
+        """Return the image to save, for nodes in this order, and the floor of known departures."""
         run, moved = self._departures.everything(), self._changes.sequences_of(nodes)
         unsaid, floor = self._live._unsaid(), self._departures.floor
         if run is None:
@@ -123,17 +123,17 @@ class Feed:
     # ---- writing -----------------------------------------------------------------------------------
 
     def note(self, nodes: Nodes, left: IdColumn, sequence: int, heavy: Nodes = _NOBODY) -> None:
-        """Say which nodes moved, with the listeners of heavy ones, and which ids left at a sequence."""
+        """Record the nodes that moved at a sequence, listeners of heavy ones too, and the ids that left."""
         self.sequence = sequence
         self._changes.announce(nodes, sequence, heavy)
         self._departures.note(left, sequence, self._gone)
 
     def reach(self, sequence: int) -> None:
-        """Say that nothing moved up to a sequence."""
+        """Record that nothing moved up to a sequence."""
         self.sequence = sequence
 
     def forget(self, sequence: int) -> None:
-        """Say that some left up to a sequence and nobody knows who: all readers begin anew."""
+        """Record that unknown ids left up to a sequence, so all readers must resynchronise."""
         self._departures.miss(sequence)
 
     # ---- reading -----------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Feed:
         return Page(self._rows(nodes, left, history), str(behind), reset, more, history.sequence, floor)
 
     def _find(self, cursor: FeedCursor | None) -> PagePosition | None:
-        """Return how far the reader at a cursor came; None where it has to begin anew."""
+        """Return the position of the reader at a cursor; None if it must resynchronise."""
         if cursor is None or cursor.sequence > self.sequence or not self._histories.confirm_cursor(cursor):
             return None
         inside, departures = cursor.page_position, self._departures
@@ -192,7 +192,7 @@ class Feed:
     def _next_departures(
         self, page_position: PagePosition, limit: int
     ) -> tuple[NDArray[Any], PagePosition, bool]:
-        """Return ids that left and are not back, how far they reach, and whether others are behind them."""
+        """Return the next ids that left for good, the position behind them, and whether more follow."""
         departures = self._departures
         most = max(limit, _LOOK)
         found = departures.behind(page_position.left, most)
@@ -206,7 +206,7 @@ class Feed:
         return ids, replace(page_position, left=reached), more
 
     def _next_nodes(self, page_position: PagePosition, limit: int) -> tuple[Nodes, PagePosition, bool]:
-        """Return nodes that moved, how far they reach, and whether others are behind them."""
+        """Return the next nodes that moved, the position behind them, and whether more follow."""
         behind = self._changes.position_at(page_position.upto, page_position.node)
         found = self._changes.behind(behind, limit + 1, self._live._state.graph.present)
         chosen = found.nodes[:limit]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What `forget` did, for whoever asked for it.
+    """What `forget` did.
 
     Digests that were noted at an earlier sequence are void: the past that they are of has been redacted.
 
@@ -51,21 +51,11 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenIds:
-    """What a folder knows of ids that were forgotten.
+    """Counts of forgotten ids."""
 
-    Attributes
-    ----------
-    ids
-        How many are in no file any more; one that was forgotten twice counts twice.
-    sequence
-        When the last one left: digests noted before are void. -1: none was forgotten.
-    old_events
-        Events of forgotten ids that were dropped since the folder was opened.
-    """
-
-    ids: int
-    sequence: int
-    old_events: int
+    ids: int  # that are in no file any more; one that was forgotten twice counts twice
+    sequence: int  # when the last one left: digests noted before are void. -1: none was forgotten
+    old_events: int  # events of forgotten ids that were dropped since the folder was opened
 
 
 class Forgetting:
@@ -83,7 +73,7 @@ class Forgetting:
         self._old_events = 0
 
     def summary(self) -> ForgottenIds:
-        """Return what is known of ids that were forgotten."""
+        """Return counts of forgotten ids."""
         erasures = self._ahead.erasures
         ids = sum(len(one.hashes) for one in erasures.all if one.done)
         return ForgottenIds(ids, erasures.last_sequence, self._old_events)
@@ -145,7 +135,7 @@ class Forgetting:
             found = self._then_snapshot(leave)
             try:
                 ahead.erasures.leave(ahead.sequence)
-            except BaseException as error:  # who comes from now on is new, which nobody would know
+            except BaseException as error:  # an id that comes from now on is new, and would be taken for old
                 ahead.log.fail(error)
                 raise
         try:
@@ -194,7 +184,7 @@ def without_old(part: SourceBatch, erasures: Erasures) -> tuple[SourceBatch, int
 
 
 def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
-    """Say whether a dead letter of a part names an id that was forgotten, and is from before that."""
+    """Return whether a dead letter names a forgotten id and predates the erasure."""
     offset = letter.offset if part.first is None else part.first + letter.row
     values, t = named_in(letter)
     return erasures.are_old(values, letter.stream, offset, t)

@@ -1,4 +1,4 @@
-"""Which positions a log has had: whoever names another one has seen another history."""
+"""Positions in the history of one log: a reader that names any other one has seen another history."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Histories:
     """The positions of one log in its present epoch, as far back as the log knows its chain values.
 
     An entry whose change could not be written to a snapshot is refused when the folder is opened again. Until
-    then readers were shown that change, which never happened: the position is none of this history.
+    then readers were shown a change that never took place: the position does not belong to this history.
     """
 
     def __init__(self, log: EventLog, epoch: Epoch, refused: Iterable[int] = ()) -> None:
@@ -82,7 +82,7 @@ class Histories:
         self._refused = set(refused)
 
     def refuse(self, sequences: Iterable[int]) -> None:
-        """Say that what readers were shown at these entries never happened."""
+        """Record entries whose change was shown to readers and never took place."""
         self._refused.update(sequences)
 
     def refused(self) -> list[int]:
@@ -104,11 +104,11 @@ class Histories:
         return history
 
     def confirm(self, history: History) -> bool:
-        """Say whether a position is one of this history."""
+        """Return whether a position belongs to this history."""
         return history.sequence not in self._refused and self.at(history.sequence) == history
 
     def confirm_cursor(self, cursor: FeedCursor) -> bool:
-        """Say whether the reader at a cursor was shown this history."""
+        """Return whether the reader at a cursor was shown this history."""
         if cursor.sequence in self._refused:
             return False
         ours = self.at(cursor.sequence) if cursor.epoch == self.epoch.id else None

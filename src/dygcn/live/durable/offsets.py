@@ -1,9 +1,9 @@
 """Offsets of streams: how far each was applied, and which batches are new, repeated, ahead or refused.
 
-The offset of a stream is the number of the last event of a stream, so that a repeat is noticed. Names of HTTP
-clients are chosen by whoever sends, so they are bounded by themselves: no number of them takes a place from a
-stream of a broker. A client that is forgotten leaves a fingerprint and its number behind: while the
-fingerprint is kept, nothing that was applied is applied again in silence.
+The offset of a stream is the number of the last event of a stream, so that a repeat is noticed. Senders
+choose the names of HTTP clients, so these have a bound of their own: no number of them displaces a stream of
+a broker. A forgotten client leaves a fingerprint and its offset behind: while the fingerprint is kept,
+nothing that was applied is applied again in silence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IDLE_SECONDS = 30 * 86_400.0
 
 
 def is_client(stream: str) -> bool:
-    """Say whether a stream is one of an HTTP client."""
+    """Return whether a stream is one of an HTTP client."""
     return stream.startswith(CLIENT)
 
 
@@ -110,7 +110,7 @@ class StreamOffsets:
 
 
 def is_packed(forgotten: str) -> bool:
-    """Say whether a text may be what `StreamOffsets.image` returns of forgotten streams."""
+    """Return whether a text has the form of forgotten streams in `StreamOffsets.image`."""
     try:
         return len(base64.b64decode(forgotten, validate=True)) % 16 == 0
     except ValueError:
@@ -123,7 +123,7 @@ def _fingerprint(stream: str) -> int:
 
 
 class Screened(NamedTuple):
-    """What is to become of parts."""
+    """What happens to each batch."""
 
     receipts: list[Receipt]  # one for each part
     fresh: list[tuple[SourceBatch, Receipt]]  # those to apply, without what was applied before
@@ -132,7 +132,7 @@ class Screened(NamedTuple):
 
 
 def screen(parts: Sequence[SourceBatch], offsets: StreamOffsets) -> Screened:
-    """Look at parts in order of arrival; nothing changes yet."""
+    """Classify batches in order of arrival, without changing anything."""
     admission = _Admission(offsets, {part.stream for part in parts})
     found = Screened([], [], admission.leaving, [])
     reached: dict[str, int] = {}
@@ -159,7 +159,7 @@ def screen(parts: Sequence[SourceBatch], offsets: StreamOffsets) -> Screened:
 
 
 def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
-    """Return what is to become of a part, and the number that is expected instead of its own."""
+    """Classify a batch as new, repeated, ahead or forgotten; the last two with the expected offset."""
     if part.first is None:
         return (REPEATED, 0) if last is not None and part.offset <= last else (APPLIED, 0)
     expected = 0 if last is None else last + 1  # what overtakes the first of its own would hide it
@@ -172,7 +172,7 @@ def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Admission:
-    """Who comes and who goes in one transaction."""
+    """Streams that one transaction adds and drops."""
 
     offsets: StreamOffsets
     busy: Container[str]  # streams that take part, and are not silent
@@ -182,7 +182,7 @@ class _Admission:
     _silent: Iterator[str] | None = None
 
     def admit(self, stream: str) -> bool:
-        """Give a place to a stream that has none: that of a silent client, if there is no other."""
+        """Return whether a new stream fits; a client may displace the one that was silent for longest."""
         clients = self.offsets.clients
         if not is_client(stream):
             fits = len(self.offsets.streams) - clients + self.brokers < MOST_STREAMS

@@ -152,8 +152,8 @@ def open(
         for unusable in found.unusable:
             set_aside(unusable)
         if after is not None:
-            live._take_over(after)
-        live._complete_erasures()
+            live._then_snapshot(lambda: live._forgetting.take_over(after._ahead))
+        live._forgetting.complete()
         return live
     except BaseException:
         if log is not None:
@@ -163,7 +163,7 @@ def open(
 
 
 def _remembered(log: EventLog) -> KeepLog:
-    """Return how much of the past is kept where nobody says it now."""
+    """Return how much of the past the folder keeps, where `open` has no keep_log."""
     try:
         return KeepLog.read(log.keep_log or KEEP_LOG)
     except OptionError as error:
@@ -178,7 +178,7 @@ def restore(
     *,
     forgets: str | os.PathLike[str] | None = None,
 ) -> History:
-    """Copy a durable folder that nobody has open to a new place, and begin a new epoch there.
+    """Copy a durable folder that no process has open to a new folder, and begin a new epoch there.
 
     Whoever was shown more than the backup holds starts anew: readers of the feed get everything again, and
     sinks put the rows of the new epoch in the place of the old ones. Of two folders that were restored from
@@ -220,7 +220,9 @@ def restore(
         raise FolderError(f"{target} exists; remove it, or choose another name")
     if source.resolve() in target.resolve().parents:
         raise FolderError(f"{target} lies inside of {source}; choose a place outside")
-    held = FolderLock(source) if os.access(source, os.W_OK) else None  # nobody writes where nobody may
+    held = (
+        FolderLock(source) if os.access(source, os.W_OK) else None
+    )  # without permission to write, no process writes
     try:
         return _copied(source, target, None if forgets is None else _erasures_of(Path(forgets)))
     except OSError as error:
@@ -260,7 +262,7 @@ def _erasures_of(path: Path) -> Erasures:
 
 
 def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
-    """Make the copy beside its place: no folder is ever there without its new epoch."""
+    """Make the copy under another name: the folder appears with its new epoch, or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", CURSORS)

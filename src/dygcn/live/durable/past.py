@@ -47,7 +47,7 @@ _ALLOWED = (
     "allowed is a sequence (a whole number, 0 or more), or a time: a datetime with a zone, seconds since "
     "1970 as a float, or text such as '2026-11-10T12:00Z' or 'now'"
 )
-_TRIES, _BETWEEN = 5, 0.05  # seconds: whoever writes drops old snapshots, and then the log before them
+_TRIES, _BETWEEN = 5, 0.05  # seconds: the writer deletes old snapshots, then log entries before them
 
 
 class PastEmbedding(EmbeddingView):
@@ -131,7 +131,7 @@ def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | Non
 def _kept(log: LogReader) -> str:
     try:
         return str(KeepLog.read(log.keep_log or KEEP_LOG))
-    except OptionError:  # whoever opens the folder is told so; what is kept can be read all the same
+    except OptionError:  # opening the folder reports it; the past can be read all the same
         return str(log.keep_log)
 
 
@@ -147,7 +147,7 @@ def _too_far_back(moment: str, folder: Path, log: LogReader) -> NoSuchPast:
 
 
 def _reach(folder: Path, log: LogReader) -> str:
-    """Say how far back the folder reaches, and up to where."""
+    """Return a text: from which sequence and time to which the folder holds its past."""
     snapshots = [sequence for sequence, _ in list_snapshots(folder)]
     begun = [0] if log.first <= 1 else []
     kept = min(
@@ -160,7 +160,7 @@ def _reach(folder: Path, log: LogReader) -> str:
 
 
 def _last_whole(log: LogReader, sequence: int) -> int:
-    """Return where the last batch ends that was over by a sequence; with its refusal, if it was refused."""
+    """Return the end of the last batch that was complete at a sequence, behind its refusal if any."""
     here, following = log.entry(sequence), log.entry(sequence + 1)
     if here is None or following is None:
         return sequence
@@ -254,7 +254,7 @@ def read_moment(as_of: object) -> tuple[int | None, int | None]:
 
 
 def _zoned(moment: datetime) -> str:
-    """Say how the same moment is written with a zone."""
+    """Return a text that shows the same moment with a zone."""
     text, here = moment.isoformat(), moment.astimezone().strftime("%z")
     return f"say which: '{text}Z' for UTC, or '{text}{here[:3]}:{here[3:5]}' for the zone of this machine"
 

@@ -47,13 +47,13 @@ class Beginning:
     state: State
     version: int
     position: LogPosition
-    feed: FeedImage | None = None  # who moved up to it; None: nobody knows
+    feed: FeedImage | None = None  # who moved up to it; None: unknown
     damage: list[str] = field(default_factory=list)  # snapshots that could not be used, and why
     unusable: list[Path] = field(default_factory=list)  # where they lie
 
 
 def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beginning:
-    """Return the newest snapshot that is whole and belongs to the log."""
+    """Return the newest undamaged snapshot that belongs to the log."""
     damage: list[str] = []
     unusable: list[Path] = []
     found = list_snapshots(folder)
@@ -93,7 +93,7 @@ def load_at(
 
 
 def makes_sense(position: LogPosition) -> bool:
-    """Say whether a position may be what a snapshot wrote."""
+    """Return whether a snapshot may have written a position."""
     numbers = position.sequence, position.batch_id, *position.streams.values()
     whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
     try:
@@ -203,9 +203,9 @@ class Standing:
 def replay(
     log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[ReplayedBatch], None]
 ) -> Standing:
-    """Hand changes behind a snapshot to `apply`, in order, every byte checked; return what else there is.
+    """Pass changes behind a snapshot to `apply`, in order, every byte checked; return the rest of the state.
 
-    Where there is a tolerance, every batch is alone: what is announced depends on where they end.
+    With a tolerance batches are not joined: what is announced depends on where each ends.
     """
     standing = Standing(epoch_of(begin), begin.tolerance, begin.tolerance > 0)
     entries = log.entries(begin.sequence, bytes.fromhex(begin.chain))
@@ -220,9 +220,9 @@ def may_have_moved(
 ) -> tuple[Nodes, IdColumn]:
     """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
 
-    That is who can be reached from what was touched, along the edges that are there in the end: an edge
-    that came or went has two ends that were touched. Of one batch it is who moved when it was first applied;
-    of several that are joined, one may have taken back what another did, so all ends of events count.
+    These are the nodes reached from touched ones along the final edges: both ends of a new or removed edge
+    are touched. For one batch they are the nodes that moved when it was first applied; of joined batches
+    one may have undone another, so all ends of events count.
     """
     graph, touched = state.graph, np.unique(np.concatenate((delta.receiver, delta.arrived)))
     if len(one.logged_batches) > 1:

@@ -46,19 +46,19 @@ class Redaction:
         self._model_files: dict[str, FileEntry] = {}  # by the checksum that the file had before
 
     def concerns(self, ids: IdColumn | None, at: int) -> Bool:
-        """Say of each id whether it is to be taken out of what was written at a sequence."""
+        """Return for each id whether to remove it from a file that was written at a sequence."""
         if ids is None:
             return np.zeros(0, np.bool_)
         return self._erasures.find(ids, self._erasures.pending_at(at)) >= 0
 
     def nodes_in(self, state: State, at: int) -> Nodes:
-        """Return the nodes of a graph that are to be taken out."""
+        """Return the nodes of a graph to remove."""
         nodes = state.graph.nodes()
         found: Nodes = nodes[self.concerns(state.graph.ids.names(nodes), at)]
         return found
 
     def forget_rows(self, state: State, at: int) -> None:
-        """Take rows out of a model, and ids out of its history, which also names who has no row."""
+        """Remove rows of a model, and ids of its history, which also names ids without a row."""
         named, past = state.model.named_ids, state.past_ids
         if named is not None:
             state.forget_rows(take(named, np.flatnonzero(self.concerns(named, at))))
@@ -79,7 +79,7 @@ class Redaction:
     def _redact_snapshot(self, path: Path) -> None:
         try:
             self._rewrite(path, path)
-        except FolderError:  # it cannot be read, so nobody knows whom it names
+        except FolderError:  # it cannot be read, so it may name the ids
             aside = path.rename(path.with_name(f".{path.name}.old"))
             sync_names(path.parent)
             shutil.rmtree(aside, ignore_errors=True)
@@ -97,7 +97,7 @@ class Redaction:
             complete_base(self._folder)
 
     def _rewrite(self, path: Path, target: Path) -> bool:
-        """Write a snapshot without the ids, to another place or its own; say whether it named any."""
+        """Write a snapshot without the ids to another folder or its own; return whether it named any."""
         state, version, position, feed = load_snapshot(path)
         at = 0 if position is None else position.sequence
         nodes, left = self.nodes_in(state, at), self.concerns(None if feed is None else feed.left, at)
@@ -128,13 +128,13 @@ class Redaction:
     # ---- the log -----------------------------------------------------------------------------------
 
     def redact_log(self, log: EventLog) -> tuple[int, int]:
-        """Take the ids out of events and dead letters; return how many entries and letters changed."""
+        """Remove the ids from events and dead letters; return how many entries and dead letters changed."""
         return log.redact(self._left_of, self._names)
 
     def _left_of(self, at: int, body: bytes) -> bytes | None:
         try:
             batch, now = unpack(body)
-        except DamagedLog:  # nobody knows whom it names; whoever asks for that past is told
+        except DamagedLog:  # it may name the ids; reading that past reports it
             return b"" if body else None
         gone = self.concerns(batch.src, at) | self.concerns(batch.dst, at)
         return pack(rows_of(batch, np.flatnonzero(~gone)), now) if gone.any() else None
@@ -144,7 +144,7 @@ class Redaction:
 
 
 def complete_base(folder: Path) -> None:
-    """Put staged files in the place of those that a folder was begun with, if there are any."""
+    """Replace the files that a folder was begun with by staged ones, if there are any."""
     staged = folder / _STAGED
     if not staged.is_dir():
         return
@@ -166,7 +166,7 @@ def _moved_by_node(state: State, feed: FeedImage | None) -> Int64:
 
 
 def named_in(letter: DeadLetter) -> tuple[Iterator[int | str], float | None]:
-    """Return what a dead letter may name, values of its event and words anywhere, and the event's time."""
+    """Return the ids that a dead letter may name (values of its event, words of its texts), and its time."""
     event: object = None
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         event = msgspec.json.decode(letter.event)
@@ -184,7 +184,7 @@ def _named(letter: DeadLetter, event: object) -> Iterator[int | str]:
 
 
 def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
-    """Return what says whether a text has one of some ids in it, and no longer word around it.
+    """Return a function that finds out whether a text contains one of some ids as a word of its own.
 
     Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
     depend on how many there are.
@@ -210,7 +210,7 @@ def _forms(one: int | str) -> set[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return what stands in quotes or between blanks, whole and without marks around it."""
+    """Return what stands in quotes or between blanks, with and without marks around it."""
     found = []
     for quote in ("'", '"', None):
         found += text.split(quote)

@@ -47,23 +47,18 @@ class SnapshotWriter:
     def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:
         self._folder, self._ahead, self.seconds = folder, ahead, 0.0  # that the last one took
         self.saved_time = _written_at(folder, ahead.saved_at)
-        self._keep_log = keep_log
+        self._keep_log, self.keep_log = keep_log, str(keep_log)
         self._log_bytes: dict[tuple[int, int], int] = {}  # of the entries between two snapshots
         self._thread: threading.Thread | None = None
         self.failure: str | None = None
         self._pause = self._again = 0.0
-
-    @property
-    def keep_log(self) -> str:
-        """How much of the past is kept."""
-        return str(self._keep_log)
 
     def write(self, needed: bool = False) -> None:
         """Write a snapshot now."""
         self._write(self._take(), needed)
 
     def is_due(self, every: int) -> bool:
-        """Say whether to write one: after so many events, or after the pause, if the last one failed."""
+        """Return whether a snapshot is due: after so many events, or after a pause if one failed."""
         if self.failure is not None:
             return time.monotonic() >= self._again
         return self._ahead.events >= every
@@ -99,13 +94,13 @@ class SnapshotWriter:
             position = LogPosition(*where, streams, *standing, heard, forgotten, refused=refused)
             position.erasures = len(ahead.erasures) or UNSET
             state = live._state.to_save()
-            feed = ahead.feed.image if state is live._state else self._nobody
+            feed = ahead.feed.image if state is live._state else self._unknown_moves
             taken = take_snapshot(state, live.version, position, feed)
             ahead.events = 0
         return taken
 
-    def _nobody(self, nodes: Nodes) -> tuple[FeedImage, int]:
-        """Return that nobody knows who moved: for a state that is saved elsewhere."""
+    def _unknown_moves(self, nodes: Nodes) -> tuple[FeedImage, int]:
+        """Return an image without moves, for a state that is saved elsewhere."""
         none = np.empty(0, np.int64)
         return FeedImage(none, self._ahead.live._names(nodes[:0]), none), self._ahead.sequence
 
@@ -142,7 +137,7 @@ class SnapshotWriter:
         )
 
     def _tidy(self, sequence: int) -> None:
-        """Drop snapshots that neither recovery nor the past needs, and the log before the others."""
+        """Delete snapshots that neither recovery nor `as_of` needs, then log entries before the oldest."""
         also = self._past()
         try:
             oldest = drop_old_snapshots(self._folder, also=also)

@@ -27,7 +27,7 @@ class SourceBatch:
     """The events of one message or request."""
 
     batch: EventBatch
-    stream: str = ""  # where they are from; "": nobody asks for repeats to be noticed
+    stream: str = ""  # where they are from; "": repeats are not noticed
     offset: int = -1  # of the last event in that stream
     first: int | None = None  # numbers first..offset count the events, bad ones too; None: any gaps
     rows: Int64 | None = None  # (len(batch),) where each stood in its message; None: 0, 1, 2, ...
@@ -85,7 +85,7 @@ class SourceBatch:
         return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows, origins=origins)
 
     def of_letters(self, left: Container[int]) -> SourceBatch:
-        """Return a replay of those letters alone that are left."""
+        """Return a replay of those dead letters alone that still exist."""
         gone = {row for row, (number, _) in enumerate(self.replayed) if number not in left}
         if not gone:
             return self
@@ -113,7 +113,7 @@ class SourceBatch:
             yield dataclasses.replace(self, batch=batch, offset=position)
 
     def _letter(self, origin: int, row: int, reason: str, event: str) -> DeadLetter:
-        """Return a letter; one that was replayed keeps its stream, place and row."""
+        """Return a dead letter; one that was replayed keeps its stream, offset and row."""
         if self.replayed:
             return dataclasses.replace(self.replayed[row][1], reason=reason, event=event)
         return DeadLetter(self.stream, origin, row, reason, event)
@@ -159,7 +159,7 @@ def one_by_one(
     commit: Callable[[list[SourceBatch]], object],
     log: EventLog,
 ) -> list[SourceBatch]:
-    """Write and apply parts of a batch that was refused, though it was found to be fine; return them so.
+    """Commit parts of a batch one at a time, after it was refused as one; return them as applied.
 
     Of a part that is refused alone, all events become dead letters: some work for each part, never for each
     event.

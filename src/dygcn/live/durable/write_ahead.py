@@ -107,7 +107,7 @@ class WriteAhead:
 
     @contextmanager
     def one_writer(self) -> Iterator[None]:
-        """Wait until nobody else writes; whoever holds the lock must not wait for one that waits for it."""
+        """Become the only writer; a thread that holds the lock must not wait, as the writer needs it."""
         with ExitStack() as held:
             blocking = not self.live._guard.owned()
             if not self._writing.acquire(blocking=blocking):
@@ -172,7 +172,7 @@ class WriteAhead:
         self.observer, self.log.on_failure = observer, observer.write_failed
 
     def done_or_error(self, change: Callable[[], _Done], kind: type[_Error]) -> _Done | _Error:
-        """Make a change, and return what it raised of a kind where it is whole nevertheless."""
+        """Make a change; return an error of this kind if the change is complete all the same."""
         try:
             return change()
         except kind as error:
@@ -188,7 +188,7 @@ class WriteAhead:
         self._state.check()
 
     def _note(self, outcome: Outcome) -> int:
-        """Note what the change moved that is being made; return the id of its batch."""
+        """Record what the current change moved; return the id of its batch."""
         self.sequence, batch_id = self._making
         self.live._renumber(batch_id)  # before a watcher may raise
         self.feed.note(outcome.moved.nodes, outcome.left, self.sequence, outcome.moved.heavy)

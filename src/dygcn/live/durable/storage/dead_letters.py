@@ -34,7 +34,7 @@ _HIGHEST = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that could not be applied, and why; or several of one message, see `events_of`."""
+    """An event that could not be applied, and the reason; or several of one message, see `events_of`."""
 
     stream: str
     offset: int
@@ -45,7 +45,7 @@ class DeadLetter:
 
 
 def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
-    """Write letters, inside a transaction; one of the same message and row is there already, and stays."""
+    """Insert dead letters, inside a transaction; one of the same message and row stays as it is."""
     now = time.time()
     rows = []
     for d in shared(dead):
@@ -62,7 +62,7 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
 
 
 def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Return the letters to write: of many events of one message, those of one kind of reason share one."""
+    """Return the dead letters to write: of many events of one message, those with like reasons share one."""
     found: list[DeadLetter] = []
     for _, run in groupby(dead, attrgetter("stream", "offset")):
         letters = list(run)
@@ -77,7 +77,7 @@ def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
 
 
 def _joined(letters: list[DeadLetter]) -> list[DeadLetter]:
-    """Return one letter for several events of a message, or more if one would be too long."""
+    """Return one dead letter for several events of a message, or more if one would be too long."""
     half, first, last = len(letters) // 2, letters[0], letters[-1]
     if half == 0:
         return letters
@@ -91,7 +91,7 @@ def _joined(letters: list[DeadLetter]) -> list[DeadLetter]:
 
 
 def events_of(letter: DeadLetter) -> list[DeadLetter]:
-    """Return a letter for each event that one holds, with its own row and reason; nearly always itself."""
+    """Return a dead letter for each event of one, with its own row and reason; nearly always itself."""
     if _SHARED.match(letter.reason) is None:
         return [letter]
     try:
@@ -108,7 +108,7 @@ def events_of(letter: DeadLetter) -> list[DeadLetter]:
 def without_dropped(
     letters: Sequence[tuple[int, DeadLetter]], drop: Callable[[DeadLetter], bool]
 ) -> tuple[list[int], list[DeadLetter]]:
-    """Return the numbers of dead letters that go, and letters for what is left of those with many events."""
+    """Return the numbers of dead letters to delete, and new ones for the events of them that stay."""
     gone: list[int] = []
     left: list[DeadLetter] = []
     for number, letter in letters:
@@ -121,7 +121,7 @@ def without_dropped(
 
 
 def settle(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    """Take letters away, inside a transaction."""
+    """Delete dead letters, inside a transaction."""
     db.execute(f"INSERT OR REPLACE INTO about SELECT 'letters', {_HIGHEST}")
     db.executemany("DELETE FROM dead_letters WHERE id = ?", [(number,) for number in numbers])
 
@@ -129,7 +129,7 @@ def settle(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
 def newest(
     db: sqlite3.Connection, limit: int, before: int | None, stream: str | None, reason: str | None
 ) -> list[Any]:
-    """Return rows of letters, newest first: of a stream, or whose reason has some words in it."""
+    """Return rows of dead letters, newest first, of a stream or with some words in the reason."""
     bound = (1 << 63) - 1 if before is None else before
     return db.execute(
         f"SELECT {_FIELDS} FROM dead_letters WHERE id < ? AND (? IS NULL OR stream = ?) "
@@ -139,7 +139,7 @@ def newest(
 
 
 def named(db: sqlite3.Connection, numbers: Collection[int]) -> list[Any]:
-    """Return the rows of letters by their numbers, in order; a number without a letter has none."""
+    """Return the rows of dead letters by number, in order; unknown numbers are left out."""
     found, wanted = [], sorted(set(numbers))
     for start in range(0, len(wanted), _AT_ONCE):
         some = wanted[start : start + _AT_ONCE]
@@ -151,10 +151,10 @@ def named(db: sqlite3.Connection, numbers: Collection[int]) -> list[Any]:
 
 
 def letter_sum(letter: tuple[object, ...]) -> bytes:
-    """Return the checksum of the fields of a letter, in the order of `DeadLetter`."""
+    """Return the checksum of the fields of a dead letter, in the order of `DeadLetter`."""
     return hashlib.blake2b(repr(letter).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _text(text: str) -> str:
-    """Return a text that can be kept: half a surrogate pair cannot."""
+    """Return a text that SQLite can store: half a surrogate pair cannot be."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -31,7 +31,7 @@ class NewEntry:
     """What is to be appended."""
 
     kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
-    stream: str = ""  # where it came from; "" where nobody asked for repeats to be noticed
+    stream: str = ""  # where it came from; "": repeats are not noticed
     offset: int = -1  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes = b""
 
@@ -125,7 +125,7 @@ def check_entries(
 
 
 def redacted(entry: Entry, body: bytes) -> bytes:
-    """Return the body of an entry once it is redacted, which holds what is left of the original one."""
+    """Return the body of a redacted entry around what is left of the original one."""
     return _MARK + _checksum(entry, body) + body
 
 
@@ -135,7 +135,7 @@ def clear_body(body: bytes) -> bytes:
 
 
 def is_redacted(entry: Entry) -> bool:
-    """Say whether an entry was redacted, and is what was written then."""
+    """Return whether an entry was redacted, and matches the checksum that was written then."""
     if not isinstance(entry.body, bytes) or not entry.body.startswith(_MARK):
         return False
     return entry.body[:_HEAD] == _MARK + _checksum(entry, entry.body[_HEAD:])

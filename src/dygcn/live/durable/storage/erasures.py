@@ -1,6 +1,6 @@
-"""Ids that were forgotten, as keyed hashes: who may not come back with an old event.
+"""Forgotten ids as keyed hashes: old events of these ids are dropped.
 
-The file holds no id. Its key lies beside the hashes, so whoever has the file can try ids one by one: it is
+The file holds no id. Its key lies beside the hashes, so a reader of the file can try ids one by one: it is
 pseudonymous, and small integers are soon guessed.
 """
 
@@ -65,11 +65,6 @@ class Erasures:
         return len(self.all)
 
     @property
-    def pending(self) -> list[Erasure]:
-        """Erasures that were begun, and may have left ids in files."""
-        return [one for one in self.all if not one.done]
-
-    @property
     def last_sequence(self) -> int:
         """The sequence of the last erasure: digests noted up to it are void; -1 if there is none."""
         return max((one.sequence for one in self.all if one.sequence != NOT_YET), default=-1)
@@ -79,7 +74,7 @@ class Erasures:
 
         What was written since the ids left is of new persons, and stays.
         """
-        return [number for number in self._pending if self.all[number].sequence > sequence]
+        return [number for number in self.pending if self.all[number].sequence > sequence]
 
     # ---- writing -----------------------------------------------------------------------------------
 
@@ -143,7 +138,7 @@ class Erasures:
         return found
 
     def is_old(self, number: int, stream: str, offset: int, t: int | float | None) -> bool:
-        """Say whether an event of an id that was forgotten is from before that: by its offset or its time."""
+        """Return whether an event of a forgotten id predates the erasure, by its offset or its time."""
         limit = self.all[number].t
         if t is not None and limit is not None and t <= limit:
             return True
@@ -153,7 +148,7 @@ class Erasures:
         return offset <= _at(known, number)
 
     def are_old(self, values: Iterable[int | str], stream: str, offset: int, t: int | float | None) -> bool:
-        """Say whether an event that names some values is from before any of them was forgotten."""
+        """Return whether an event that names some values predates the erasure of any of them."""
         if not (0 <= offset <= self._last_offsets.get(stream, -1) or (t is not None and t <= self._last_t)):
             return False  # of no id: most events are new, and values need not be read
         return any(self.is_old(number, stream, offset, t) for number in self.numbers_of(values))
@@ -180,7 +175,7 @@ class Erasures:
                 self._by_stream.setdefault(stream, []).append((number, offset))
         self._last_offsets = {name: max(at for _, at in known) for name, known in self._by_stream.items()}
         self._last_t = max((one.t for one in self.all if one.t is not None), default=-math.inf)
-        self._pending = [number for number, one in enumerate(self.all) if not one.done]
+        self.pending = [number for number, one in enumerate(self.all) if not one.done]  # may be in files
         self._quick: UInt64 = np.sort(np.fromiter(quick, np.uint64, len(quick)))
 
     def _offsets_at(self, number: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Where the parts of a durable folder lie, and who may write to it."""
+"""The layout of a durable folder, and the lock of its one writer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LONGEST_CURSOR = 1 << 20  # bytes
 
 
 class FolderLock:
-    """Held while a folder is open for writing; the system lets go of it when a process dies.
+    """A lock on a folder that is open for writing; the system releases it when the process dies.
 
     A lock file can be removed and made anew, so the folder itself is locked, too, where the file system can.
     """
@@ -81,14 +81,14 @@ class FolderLock:
             )
 
     def stands(self) -> bool:
-        """Say whether what was locked still has its name; else another process may have the folder."""
+        """Return whether the locked file still has its name; otherwise another process may own the folder."""
         try:
             return _identity(os.stat(self._locked)) == self._identity
         except OSError:
             return False
 
     def release(self) -> None:
-        """Let go, also where a signal interrupts it. Safe to call twice."""
+        """Release the lock, also if a signal interrupts it. Safe to call twice."""
         if self._handles:
             try:
                 unlock(self._handles.pop())
@@ -96,7 +96,7 @@ class FolderLock:
                 self.release()
 
     def __del__(self) -> None:
-        """Let go where the embedding that held the lock was dropped without `close`."""
+        """Release the lock of an embedding that was dropped without `close`."""
         if not self.inherited:
             self.release()
 
@@ -123,12 +123,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_durable(folder: str | os.PathLike[str]) -> bool:
-    """Say whether a folder has a log, or had one."""
+    """Return whether a folder has a log, or had one."""
     return any(os.path.exists(Path(folder, name)) for name in (LOG_FILE, MARK_FILE))
 
 
 def check_log(folder: Path) -> None:
-    """Miss the log of a folder that had one."""
+    """Raise DamagedLog if a folder had a log and has none now."""
     log = folder / LOG_FILE
     if os.path.exists(log) and log.stat().st_size:
         return
@@ -175,7 +175,7 @@ def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Say whether it is a folder, and not a link to one elsewhere."""
+    """Return whether a path is a folder, and not a link to one elsewhere."""
     return os.path.isdir(path) and not path.is_symlink()  # False also where the name is too long to be one
 
 
@@ -199,7 +199,7 @@ def prepare_layout(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> None:
-    """Put a snapshot that cannot be used where it is in nobody's way; the last such one is kept."""
+    """Rename a damaged snapshot, so that it is not listed; the last such one is kept."""
     aside = path.parent / DAMAGED
     if not path.exists():
         return
@@ -211,7 +211,7 @@ def set_aside(path: Path) -> None:
 def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = ()) -> int | None:
     """Remove all but the newest snapshots, and some more; return the oldest that stays, if `keep` do.
 
-    Each loses its name before its first file, and nobody ever takes a half for a whole.
+    Each is renamed before its first file goes, so no partial snapshot is ever listed.
     """
     found = list_snapshots(folder)
     drop_snapshots(folder, [sequence for sequence, _ in found[keep:] if sequence not in also])
@@ -219,7 +219,7 @@ def drop_old_snapshots(folder: Path, keep: int = KEPT, also: Collection[int] = (
 
 
 def drop_snapshots(folder: Path, sequences: Collection[int]) -> None:
-    """Remove snapshots: each loses its name before its first file. See `drop_old_snapshots`."""
+    """Remove snapshots, each renamed first; see `drop_old_snapshots`."""
     places = [snapshot_path(folder, sequence) for sequence in sequences]
     dropped = [path.rename(path.with_name(f".{path.name}.old")) for path in places if path.exists()]
     if dropped:

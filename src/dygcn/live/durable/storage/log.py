@@ -119,7 +119,7 @@ class EventLog:
         self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
     def _truncated(self) -> bool:
-        """Put every page of the journal in its place and empty the journal, unless somebody reads it."""
+        """Move every page of the journal to the database and empty it; False while it is being read."""
         return not self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     def _checkpoint(self) -> None:
@@ -172,10 +172,7 @@ class EventLog:
         dead: Sequence[DeadLetter] = (),
         settled: Sequence[int] = (),
     ) -> int:
-        """Write the entries of one batch, and dead letters, in one transaction; return the last sequence.
-
-        It returns when they are on disk.
-        """
+        """Write the entries of one batch and dead letters, synced to disk; return the last sequence."""
         with self._lock:
             self.check()
             last, chain, rows = self.last, self.chain, []
@@ -199,13 +196,13 @@ class EventLog:
                 self._tidy_journal(_COMMIT + sum(len(entry.body) for entry in entries))
             except (sqlite3.Error, OSError) as error:
                 raise self.fail(error) from None
-            except BaseException as error:  # an interrupt, say: nobody knows what it came between
+            except BaseException as error:  # an interrupt: what it came between is unknown
                 self.fail(error)
                 raise
             return last
 
     def _tidy_journal(self, grown: int) -> None:
-        """Put the pages of a long journal in their place; if that fails, all entries are still in it."""
+        """Move the pages of a long journal to the database; if that fails, the journal has all entries."""
         self._journal += grown
         if self._journal < LONGEST_JOURNAL:
             return
@@ -216,7 +213,7 @@ class EventLog:
             self.fail(error)
 
     def discard(self, numbers: Sequence[int]) -> int:
-        """Take dead letters away; return how many of them there were."""
+        """Delete dead letters; return how many of them existed."""
         with self._lock:
             self.check()
             known = [number for number, _ in self.letters(numbers)]
@@ -262,7 +259,7 @@ class EventLog:
     def drop_letters(
         self, drop: Callable[[DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
     ) -> int:
-        """Drop events of dead letters, and give entries new bodies; return how many letters changed."""
+        """Drop events of dead letters and replace bodies of entries; return how many dead letters changed."""
         with self._lock:
             self.check()
             dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
@@ -273,7 +270,7 @@ class EventLog:
             return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
-        """Write down how much of the past is kept, for whoever opens the folder next."""
+        """Store how much of the past is kept, for the next opening."""
         with self._lock:
             self.check()
             if text == self.keep_log:

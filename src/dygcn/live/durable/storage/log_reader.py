@@ -1,4 +1,4 @@
-"""A log as others left it, or are writing it: read without a lock, and without a byte written."""
+"""A log that another process may be writing: read without a lock, and without a byte written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ _ROW = "SELECT * FROM entries WHERE seq = ?"
 
 
 class LogReader:
-    """Reads a log, also while another connection writes it; every read is short, and sees whole batches.
+    """Reads a log, also while another connection writes it; every read is short, and sees complete batches.
 
-    Where nobody has the log open there is no journal, and the file is read as one that does not change: else
-    SQLite would make files beside it. If a journal comes up meanwhile, that is an error, and to be tried
-    again.
+    If no process has the log open there is no journal, and the file is opened as immutable: otherwise SQLite
+    would make files beside it. A journal that appears meanwhile is an error, and the read is to be retried.
     """
 
     def __init__(self, path: Path) -> None:

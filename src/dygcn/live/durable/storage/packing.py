@@ -17,7 +17,7 @@ from dygcn.live.durable.storage.entries import clear_body
 
 
 class _Packed(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Columns as little-endian bytes; what is not there is empty."""
+    """Columns as little-endian bytes; a missing column is empty."""
 
     count: int
     src: bytes
@@ -108,7 +108,7 @@ def unpack_tolerance(body: bytes) -> float:
 
 
 def _check(batch: EventBatch, now: float | None) -> None:
-    """Refuse what no event can be: a checksum says that bytes are whole, not that they make sense."""
+    """Refuse impossible events: a checksum shows that bytes are undamaged, not that they make sense."""
     if batch.src.kind != batch.dst.kind:
         raise ValueError("ids of two types")
     refuse(op_faults(batch.op))

@@ -54,8 +54,8 @@ _PATIENCE, _BETWEEN = 10.0, 0.05  # seconds that readers in other processes are 
 class OwnConnection(sqlite3.Connection):
     """A connection that only the process ends which made it.
 
-    What SQLite does when it closes a file that several processes share is meant for processes that opened it
-    themselves. In a process that was forked, the connection is neither closed nor collected.
+    SQLite must not close a file in a process that was forked from the one that opened it: there, the
+    connection is neither closed nor collected.
     """
 
     process = 0
@@ -84,8 +84,8 @@ def connect(path: Path) -> OwnConnection:
 def write_again(file: Path) -> None:
     """Write a file over itself and sync it, if it is there.
 
-    After a sync that failed, the system may hold what it never wrote and take it for written: another sync
-    does nothing, and the next power cut shows it.
+    After a failed sync the system may take cached pages for written: another sync does nothing, and the next
+    power cut loses them.
     """
     if not file.is_file() or file.is_symlink():
         return
@@ -106,7 +106,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_permission(error: Exception) -> bool:
-    """Say whether SQLite may not open or write a file."""
+    """Return whether an error of SQLite is a missing permission."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PERMISSION
 
 

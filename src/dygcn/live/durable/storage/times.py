@@ -26,7 +26,7 @@ def seal(chain: bytes, logged: int) -> bytes:
 
 
 def is_time(logged: object) -> bool:
-    """Say whether a value may be the time of an entry."""
+    """Return whether a value may be the time of an entry."""
     return isinstance(logged, int) and 0 <= logged <= LATEST
 
 

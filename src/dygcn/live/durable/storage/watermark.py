@@ -1,8 +1,8 @@
-"""How far a log came, kept beside it: an end that is missing cannot be distinguished from one that never was.
+"""How far a log reached, stored beside it: otherwise a lost end looks like one that was never written.
 
-SQLite takes a damaged end of its journal for a transaction that was never committed, and forgets it without
-a word. The watermark is written after every commit, without waiting for the disk: it is never ahead of
-what is durable, and outlives the process. After a power cut it may be old, or gone; then it says nothing.
+SQLite takes a damaged end of its journal for a transaction that was never committed, and drops it silently.
+The watermark is written after every commit, without waiting for the disk: it is never ahead of what is
+durable, and outlives the process. After a power cut it may be old, or gone; then nothing is compared.
 """
 
 from __future__ import annotations
