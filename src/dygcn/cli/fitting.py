@@ -11,7 +11,7 @@ import click
 
 from dygcn.cli.options import events_file, events_options, folder_argument, kinds_option
 from dygcn.cli.printing import json_option, print_json, progress_bar, show
-from dygcn.engine.models import RULES, find_fitting
+from dygcn.engine.models import find_fitting, rule_names
 from dygcn.engine.models.folder import check_target
 from dygcn.live import evaluate as evaluate_events
 from dygcn.live import fit as fit_events
@@ -36,7 +36,7 @@ _EXPIRE = "Let edges leave so long after their last contact: in units of t, or a
 @kinds_option
 @click.option("--dim", default=128, show_default=True, help="Length of the vectors.")
 @click.option("--orders", default=2, show_default=True, help="How far a change is propagated.")
-@click.option("--rule", default="exact", show_default=True, type=click.Choice(list(RULES)))
+@click.option("--rule", default="exact", show_default=True, type=click.Choice(rule_names()))
 @click.option(
     "--base",
     type=click.Choice([name for name in BASES if name != "embedding"]),

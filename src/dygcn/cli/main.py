@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 import dygcn
+from dygcn._extras import plugins
 from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 # A line is the first sentence of the command's own help; a test compares them.
@@ -63,7 +64,7 @@ EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 3
 
 def joined() -> dict[str, EntryPoint]:
     """Return the entry points of other distributions' commands, by name, without importing any."""
-    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}
+    return {name: entry for name, entry in plugins(GROUP).items() if name not in COMMANDS}
 
 
 class _Lazy(click.Group):

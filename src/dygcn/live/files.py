@@ -19,7 +19,6 @@ from dygcn.engine.features import NodeColumns, RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.models import (
-    RULES,
     Baseline,
     LinkHead,
     Model,
@@ -29,6 +28,7 @@ from dygcn.engine.models import (
     StateImage,
     find_spec,
     read_folder,
+    rule_names,
     write_folder,
 )
 from dygcn.engine.models.checks import check_relation_weights
@@ -291,8 +291,10 @@ def _read_feed(settings: Settings, tensors: Tensors, width: int) -> FeedImage | 
 
 def _check_settings(settings: Settings) -> None:
     """Refuse settings that no model has."""
-    if settings.rule not in RULES:
-        raise ValueError(f"rule {settings.rule!r}, known: {tuple(RULES)}")
+    if settings.rule not in rule_names():
+        raise ValueError(
+            f"rule {settings.rule!r}, known: {rule_names()}; install the distribution that has it"
+        )
     known = find_spec(settings.rule).features
     grid_bits = math.log2(settings.weight_grid) if settings.weight_grid > 0 else math.nan
     faults = {

@@ -24,7 +24,16 @@ from dygcn.engine.models.links import (
     pair_pasts,
     pair_products,
 )
-from dygcn.engine.models.model import RULES, Baseline, ExactSpec, Model, RuleSpec, find_spec, register
+from dygcn.engine.models.model import (
+    RULES,
+    Baseline,
+    ExactSpec,
+    Model,
+    RuleSpec,
+    find_spec,
+    register,
+    rule_names,
+)
 from dygcn.engine.models.projection import Projection, feature_rows, principal_directions
 from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.models.readout import drift, read_inputs, read_units, read_vectors
@@ -74,6 +83,7 @@ __all__ = [
     "read_units",
     "read_vectors",
     "register",
+    "rule_names",
     "to_units",
     "write_folder",
 ]

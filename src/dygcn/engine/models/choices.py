@@ -11,7 +11,7 @@ import numpy as np
 from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of, whole
-from dygcn.engine.models.model import RULES, find_spec
+from dygcn.engine.models.model import find_spec, rule_names
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Choices:
     expire: float | None = None
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, tuple(RULES))
+        one_of("rule", self.rule, rule_names())
         whole("dim", self.dim, 1, 1 << 14)
         whole("orders", self.orders, 1, GREATEST_ORDERS)
         whole("width", self.width, 1, 1 << 14)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from dygcn._extras import load_plugin, plugins
 from dygcn.engine.events import join_ids, take
 from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.filter.filter import Filter
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 RULES = {"exact": "dygcn.engine.models.model", "rolling": "dygcn.paper", "spectral": "dygcn.paper"}
 """Name -> the module that registers the rule."""
+GROUP = "dygcn.rules"
+"""The group of entry points for rules of other distributions: name -> its `RuleSpec`."""
 
 
 class RuleSpec(ABC):
@@ -113,9 +116,16 @@ def register(spec: type[S]) -> type[S]:
 
 def find_spec(name: str) -> type[RuleSpec]:
     """Return the rule of a name."""
-    if name not in _registered:
+    if name not in _registered and name in RULES:
         import_module(RULES[name])
+    elif name not in _registered:
+        _registered[name] = load_plugin(GROUP, name, RULES)
     return _registered[name]
+
+
+def rule_names() -> tuple[str, ...]:
+    """Return the names of our rules and of those that other distributions bring."""
+    return tuple(dict.fromkeys([*RULES, *plugins(GROUP)]))
 
 
 @register

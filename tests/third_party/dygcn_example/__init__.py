@@ -1,0 +1,1 @@
+"""A rule, a source and a sink of another distribution."""
