@@ -112,7 +112,7 @@ def test_answers_about_many_have_nobody_else():
     with pytest.raises(ServiceError, match="'b', which was not asked for"):
         ask("vectors", (["a", "c"],), rows)
     scores = b'{"sequence":0,"score_kind":"log-odds","scores":[1.0,2.0]}'
-    assert ask("scores", ([("a", "b")] * 2,), scores).scores.tolist() == [1.0, 2.0]
+    assert ask("score", ("a", ["b", "b"]), scores).scores.tolist() == [1.0, 2.0]
     with pytest.raises(ServiceError, match="2 scores for 1 pairs"):
         ask("score", ("a", "b"), scores)
 
