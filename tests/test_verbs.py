@@ -12,11 +12,53 @@ from dygcn.engine.events import ColumnOptions
 from dygcn.schema.verbs import COLUMNS, VERBS
 from dygcn.serving.service.routes import ROUTES
 
-LIVE = set(
-    ["bulk", "digest", "edge_count", "edges", "error_bound", "explain", "explain_change", "features", "ids", "link_vectors", "model", "nearest", "neighbors", "plot", "publish", "recommend", "recompute", "refit", "restart", "save", "score", "set_features", "to_arrow", "to_networkx", "to_pandas", "to_word2vec", "track", "unreached", "update", "vector", "vectors", "version", "what_if"]
-)
-DURABLE = LIVE | set(["close", "feed", "forget", "lock", "sequence", "snapshot", "streams"])
-CLIENT_ALONE = set(["changes", "close", "dead_letters", "discard", "page", "position", "ready", "replay", "status"])
+LIVE = {
+    "bulk",
+    "digest",
+    "edge_count",
+    "edges",
+    "error_bound",
+    "explain",
+    "explain_change",
+    "features",
+    "ids",
+    "link_vectors",
+    "model",
+    "nearest",
+    "neighbors",
+    "plot",
+    "publish",
+    "recommend",
+    "recompute",
+    "refit",
+    "restart",
+    "save",
+    "score",
+    "set_features",
+    "to_arrow",
+    "to_networkx",
+    "to_pandas",
+    "to_word2vec",
+    "track",
+    "unreached",
+    "update",
+    "vector",
+    "vectors",
+    "version",
+    "what_if",
+}
+DURABLE = LIVE | {"close", "feed", "forget", "lock", "sequence", "snapshot", "streams"}
+CLIENT_ALONE = {
+    "changes",
+    "close",
+    "dead_letters",
+    "discard",
+    "page",
+    "position",
+    "ready",
+    "replay",
+    "status",
+}
 GENERAL = {"folder", "as_json", "form"}  # of commands: where the embedding is, how to print, how to read
 
 
