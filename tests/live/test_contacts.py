@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.graph.memory import Memory
+from dygcn.engine.graph.ageing import Memory
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import COUNT_HALF_LIFE
 from dygcn.engine.propagation.spreading import Spreading

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.graph.contacts import Contacts
+from dygcn.engine.graph.ageing import Contacts
 from dygcn.engine.models import LinkHead, node_traits, read_units
 from dygcn.engine.models.links import COUNT_HALF_LIFE, HEADS, PAST, TRAITS, count_products
 from dygcn.engine.records import IdColumn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dygcn.engine.filter.layout import MOST_EDGES
+from dygcn.engine.filter.head import MOST_EDGES
 from dygcn.live.embedding import start
 from dygcn_lab.soak.promises import aged as check
 from dygcn_lab.soak.promises.aged_twin import AgedTwin, aged_model, bits_of, differences, edges_of

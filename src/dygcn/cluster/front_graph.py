@@ -11,9 +11,8 @@ import numpy as np
 
 from dygcn.cluster.queries import EdgeQuery, NodeQuery, NodeReply, PairQuery, PairReply, SizeQuery, filled
 from dygcn.engine.graph import Graph
-from dygcn.engine.graph.contacts import Contacts
+from dygcn.engine.graph.ageing import Contacts, Memory
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.graph.memory import Memory
 
 if TYPE_CHECKING:
     from dygcn.cluster.queries import ShardQueries, ShardReply

@@ -16,7 +16,7 @@ from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.features import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
-from dygcn.engine.history import History
+from dygcn.engine.history import EventHistory
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
 from dygcn.engine.models import State
 from dygcn.engine.training.filtering import with_filter_rows
@@ -132,7 +132,7 @@ def refit(live: VectorView, make: Callable[[State, float], T], progress: Progres
     held, own = _held_out(model, graph, nodes), taken.image.tensors
     state = _state(_with_new_rows(model, graph, progress), graph, nodes, own)
     if model.following is not None and taken.image.history is not None:
-        state.history = History.from_image(model.ids, model.following.span, taken.image.history)
+        state.history = EventHistory.from_image(model.ids, model.following.span, taken.image.history)
     now = state.reading().vectors(graph.find(taken.names))
     cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
     return Refit(

@@ -24,7 +24,7 @@ from dygcn.errors import FeatureError, OptionError
 if TYPE_CHECKING:
     from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.history import History
+    from dygcn.engine.history import EventHistory
     from dygcn.engine.models import StateReader
     from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
@@ -128,7 +128,7 @@ def _next_scores(
     return scores
 
 
-def _numbers(history: History, ids: IdMap, nodes: Nodes) -> Nodes:
+def _numbers(history: EventHistory, ids: IdMap, nodes: Nodes) -> Nodes:
     """Return the numbers of nodes in a history, -1 for a node that is not there."""
     found = np.full(len(nodes), -1, np.int32)
     here = np.flatnonzero(nodes >= 0)

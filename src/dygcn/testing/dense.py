@@ -9,7 +9,7 @@ import numpy as np
 
 from dygcn.engine.events import id_column
 from dygcn.engine.features import Hashed
-from dygcn.engine.filter.layout import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES, MOST_OCTAVES, WINDOW
+from dygcn.engine.filter.head import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES, MOST_OCTAVES, WINDOW
 from dygcn.engine.graph.ids import IdMap
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 import dygcn
 from dygcn.engine.events import read_events
-from dygcn.engine.filter import filter, layout, loops
+from dygcn.engine.filter import filter, head, loops
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models import Model, State
 from dygcn.engine.models.trial import Trial
@@ -260,9 +260,9 @@ def paths_of(state, node):
     for answer, _ in linked(node):
         for other, _ in linked(answer):
             ends = [float(len(linked(one))) ** -0.5 for one in (answer, other)]
-            mass = round(layout.PATH_UNIT * ends[0] * ends[1])
+            mass = round(head.PATH_UNIT * ends[0] * ends[1])
             for last, t in linked(other) if other != node else ():
-                found[filter_._answers[last]] += mass * loops.weight_of(filter_.arrays, layout.SUMS, t)
+                found[filter_._answers[last]] += mass * loops.weight_of(filter_.arrays, head.SUMS, t)
     return found
 
 
@@ -317,7 +317,7 @@ def check_candidates(seed):
     """Where few are wanted, those that paths weigh most have the scores that they have without candidates."""
     rng, state = np.random.default_rng(seed), new_state()
     apply(state, random_events(rng, 60, True, 0.0, 0.1)[0])
-    graph, filter_, many = state.graph, state.filter, layout.CANDIDATES
+    graph, filter_, many = state.graph, state.filter, head.CANDIDATES
 
     def scores(node, linked, count):
         found = filter_.scores(graph, node, linked, None, count)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.filter import layout, loops
+from dygcn.engine.filter import head, loops
 from dygcn.testing.dense import weight
 from tests.engine.filter import histories
 from tests.seeded import assert_noticed
@@ -75,13 +75,13 @@ def test_weights_are_those_of_the_twin():
     histories.apply(state, [("user:0", "item:0", 1000.0, 1)])
     state.filter.image(state.graph)
     for t in np.random.default_rng(0).uniform(940.0, 1000.0, 200).tolist():
-        assert loops.weight_of(state.filter.arrays, layout.SUMS, t) == weight(t, 2.0, 1000.0)
+        assert loops.weight_of(state.filter.arrays, head.SUMS, t) == weight(t, 2.0, 1000.0)
 
 
 def test_who_has_very_many_says_nothing(monkeypatch):
     """One event writes no more rows than a bound: whoever has more edges tells nobody."""
     state = histories.new_state(timed=False)
-    many = [("user:0", f"item:{n}", 0.0, 1) for n in range(layout.MOST_EDGES + 1)]
+    many = [("user:0", f"item:{n}", 0.0, 1) for n in range(head.MOST_EDGES + 1)]
     histories.apply(state, many[:-1])
     row = state.filter._asks[state.graph.find_one("user:0")]
     state.filter.image(state.graph)
@@ -96,10 +96,10 @@ def test_an_event_writes_the_rows_of_one_who_asks():
     state = histories.new_state()
     histories.apply(state, [("user:0", item, 1.0, 1) for item in histories.ITEMS[:4]])
     state.filter.image(state.graph)
-    before = int(state.filter._sizes[layout.ROWS])
+    before = int(state.filter._sizes[head.ROWS])
     histories.apply(state, [("user:0", histories.ITEMS[4], 1.5, 1)])
     state.filter.image(state.graph)
-    assert int(state.filter._sizes[layout.ROWS]) - before <= 1 + 5
+    assert int(state.filter._sizes[head.ROWS]) - before <= 1 + 5
 
 
 LEAVING = "weight = -weight_of(of, which, pull.times[at])"

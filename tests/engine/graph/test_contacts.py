@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.adjacency import Adjacency
+from dygcn.engine.graph.ageing import Contacts
 from dygcn.engine.graph.constants import FEW
-from dygcn.engine.graph.contacts import Contacts
 from dygcn.engine.graph.image import build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.errors import CapacityError

@@ -23,7 +23,7 @@ PLAYS = st.fixed_dictionaries(
         "steps": st.lists(STEP, min_size=1, max_size=7),
     }
 )
-EXPIRY, LAPSES = "dygcn.engine.graph.expiry", "dygcn.engine.graph.lapses"
+EXPIRY, LAPSES = "dygcn.engine.graph.ageing", "dygcn.engine.graph.lapses"
 TRANSACTION = "dygcn.engine.graph.transaction"
 
 

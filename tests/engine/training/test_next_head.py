@@ -5,7 +5,7 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import part_of
-from dygcn.engine.history import History
+from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import NextHead
 from dygcn.engine.models.links import next_columns
@@ -28,13 +28,13 @@ def events(count=1200, nodes=60, seed=0, repeats=0.7):
 
 
 def lists_of(batch, count=500, seed=0):
-    history, random = History("int64", 1200.0), np.random.default_rng(seed)
+    history, random = EventHistory("int64", 1200.0), np.random.default_rng(seed)
     return draw_lists(history, batch, len(batch) // 2, count, random)
 
 
 def everybody(batch):
     """Return the ids that have an event, in the order of their numbers in a history."""
-    history = History("int64", 1200.0)
+    history = EventHistory("int64", 1200.0)
     history.numbered(batch)
     return history.names.values
 
@@ -43,7 +43,7 @@ def test_lists_have_the_columns_of_their_moment():
     batch = events()
     lists = lists_of(batch, 50)
     for row, event in enumerate(lists.event.tolist()):
-        history = History("int64", 1200.0)
+        history = EventHistory("int64", 1200.0)
         history.apply(part_of(batch, 0, event))
         there = lists.candidates[row] >= 0
         asker = int(history.find([batch.src.values[event]])[0])
@@ -57,7 +57,7 @@ def test_lists_have_the_columns_of_their_moment():
 
 
 def test_the_history_that_lists_were_drawn_from_has_all_events():
-    batch, whole, drawn = events(), History("int64", 1200.0), History("int64", 1200.0)
+    batch, whole, drawn = events(), EventHistory("int64", 1200.0), EventHistory("int64", 1200.0)
     draw_lists(drawn, batch, len(batch) // 2, 40, np.random.default_rng(0))
     whole.apply(batch)
     assert drawn.digest() == whole.digest()
@@ -79,13 +79,13 @@ def test_a_hub_is_looked_at_no_further_than_its_last_partners(monkeypatch):
     """Partners from before are among the rest, and the weights still add up."""
     monkeypatch.setattr(next_head, "_LOOKED_AT", 2)
     asked = []
-    answers_of = History.answers_of
+    answers_of = EventHistory.answers_of
 
     def noted(self, asker, most=1 << 30):
         asked.append(most)
         return answers_of(self, asker, most)
 
-    monkeypatch.setattr(History, "answers_of", noted)
+    monkeypatch.setattr(EventHistory, "answers_of", noted)
     hunt_weights(0)
     assert max(asked) == 2
 
@@ -122,7 +122,7 @@ def test_lists_learn_what_everybody_would(monkeypatch):
 
 def whole_lists(batch, chosen):
     """Return columns of everybody, for each event."""
-    history, played, columns = History("int64", 1200.0), 0, []
+    history, played, columns = EventHistory("int64", 1200.0), 0, []
     for event in chosen.tolist():
         history.apply(part_of(batch, played, event))
         played, names = event, everybody(batch)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import dygcn
-from dygcn.engine.filter.layout import ROWS
+from dygcn.engine.filter.head import ROWS
 from dygcn_lab.costs.timing import load_average
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dygcn.engine.features.units import row_table, units_of
 from dygcn.engine.filter import loops
-from dygcn.engine.filter.layout import (
+from dygcn.engine.filter.head import (
     ANSWERS,
     ASKS,
     CANDIDATES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dygcn.engine.filter.layout import (
+from dygcn.engine.filter.head import (
     ANSWERS,
     ASKS,
     COUNTED,
@@ -65,7 +65,7 @@ class FilterArrays:
         self.total, self.recent, self.prepared = arrays[12:15]
         # Rows whose sums changed: marks, and a list.
         self.touched, self.touched_rows = arrays[15:17]
-        # Scratch: the change of a message; see `layout`.
+        # Scratch: the change of a message; see `head`.
         self.change, self.sizes = arrays[17:19]
         # Of both ages: the lowest octave that counts; the half-life, 0: no edge grows old.
         self.base, self.half_life = arrays[19:]

@@ -104,15 +104,15 @@ class Adjacency:
 
     def upper_arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return the arcs of nodes to heavy nodes of no lower tier, as `arcs` does."""
-        return loops.list_arcs(self.arrays, _flat(nodes), True)
+        return loops.list_arcs(self.arrays, _flat(nodes), True)[:3]
 
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
         """Return the stored weight of each arc, 0 where there is none."""
-        return loops.weights_of(self.arrays, _flat(nodes), _flat(other))
+        return loops.look_up_arcs(self.arrays, _flat(nodes), _flat(other), False)[0]
 
     def look_up_contacts(self, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
         """Return the stored weight of each arc, its last contact and its count; they must be kept."""
-        return loops.contacts_of(self.arrays, _flat(nodes), _flat(other))
+        return loops.look_up_arcs(self.arrays, _flat(nodes), _flat(other), True)
 
     def degrees(self, nodes: Nodes) -> Int32:
         """Return how many arcs each node has."""
@@ -121,11 +121,11 @@ class Adjacency:
 
     def arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
-        return loops.list_arcs(self.arrays, _flat(nodes))
+        return loops.list_arcs(self.arrays, _flat(nodes))[:3]
 
     def contacts(self, nodes: Nodes) -> tuple[Float64, Float32]:
         """Return last contacts and counts of all arcs of the given nodes, in the order of `arcs`."""
-        return loops.list_contacts(self.arrays, _flat(nodes))
+        return loops.list_arcs(self.arrays, _flat(nodes), False, True)[3:]
 
 
 def _flat(nodes: Nodes) -> Nodes:

@@ -74,26 +74,14 @@ cpdef object partition(ArcArrays arcs, const int32_t[::1] nodes)
 cpdef object put_right(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other)
 
 cdef int _check_nodes(ArcArrays arcs, const int32_t[::1] nodes) except -1
-@cython.locals(found=int64_t[::1], last=double[::1], count_at_last=float[::1])
-cpdef object weights_of(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other)
-@cython.locals(found=int64_t[::1], last=double[::1], count_at_last=float[::1])
-cpdef tuple contacts_of(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other)
-@cython.locals(total=int64_t)
-cpdef int64_t count_arcs(ArcArrays arcs, const int32_t[::1] nodes) noexcept nogil
-@cython.locals(size=int64_t, owner=int32_t[::1], other=int32_t[::1], weight=int64_t[::1])
-cpdef tuple list_arcs(ArcArrays arcs, const int32_t[::1] nodes, bint upper=*)
-@cython.locals(at=int64_t)
-cdef void _list_arcs(
-    ArcArrays arcs, const int32_t[::1] nodes, bint upper, int32_t[::1] owner, int32_t[::1] other, int64_t[::1] weight
-) noexcept nogil
-@cython.locals(last=double[::1], count_at_last=float[::1])
-cpdef tuple list_contacts(ArcArrays arcs, const int32_t[::1] nodes)
-@cython.locals(at=int64_t)
-cdef void _list_contacts(
-    ArcArrays arcs, const int32_t[::1] nodes, double[::1] last, float[::1] count_at_last
-) noexcept nogil
+@cython.locals(size=int64_t, kept=int64_t, found=int64_t[::1], last=double[::1], count_at_last=float[::1])
+cpdef tuple look_up_arcs(ArcArrays arcs, const int32_t[::1] nodes, const int32_t[::1] other, bint contacts)
+@cython.locals(
+    size=int64_t, kept=int64_t, at=int64_t, base=int64_t, owner=int32_t[::1], other=int32_t[::1], weight=int64_t[::1],
+    last=double[::1], count_at_last=float[::1],
+)
+cpdef tuple list_arcs(ArcArrays arcs, const int32_t[::1] nodes, bint upper=*, bint contacts=*)
 @cython.locals(total=int64_t)
 cpdef int64_t pool_of_all(ArcArrays arcs) noexcept nogil
+@cython.locals(size=int64_t, base=int64_t)
 cpdef object copy_blocks(ArcArrays arcs, ArcArrays other)
-@cython.locals(size=int64_t)
-cdef void _copy_blocks(ArcArrays arcs, ArcArrays other) noexcept nogil

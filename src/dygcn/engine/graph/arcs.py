@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
-_NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 
 
 class ArcArrays:
@@ -354,78 +353,44 @@ def _check_nodes(arcs: ArcArrays, nodes: Nodes) -> None:
             raise IndexError(f"{nodes[k]} is no node; there is capacity for {len(arcs.start)}")
 
 
-def weights_of(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> Int64:
-    """Return the stored weight of each arc, 0 where there is none."""
+def look_up_arcs(
+    arcs: ArcArrays, nodes: Nodes, other: Nodes, contacts: bool
+) -> tuple[Int64, Float64, Float32]:
+    """Return the stored weight of each arc, 0 where there is none, and, if wanted, its contacts."""
     _check_nodes(arcs, nodes)
-    weights = np.empty(len(nodes), np.int64)
-    found, last, count_at_last = weights, _NO_TIMES, _NO_COUNTS
-    with cython.nogil:
-        look_up(arcs, len(nodes), nodes, other, found, False, last, count_at_last)
-    return weights
-
-
-def contacts_of(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
-    """Return the stored weight of each arc, its last contact and its count; they must be kept."""
-    _check_nodes(arcs, nodes)
-    size = len(nodes)
-    looked = np.empty(size, np.int64), np.empty(size), np.empty(size, np.float32)
+    size, kept = len(nodes), len(nodes) if contacts else 0
+    looked = np.empty(size, np.int64), np.empty(kept), np.empty(kept, np.float32)
     found, last, count_at_last = looked
     with cython.nogil:
-        look_up(arcs, len(nodes), nodes, other, found, True, last, count_at_last)
+        look_up(arcs, len(nodes), nodes, other, found, contacts, last, count_at_last)
     return looked
 
 
-def count_arcs(arcs: ArcArrays, nodes: Nodes) -> int:
-    """Return how many arcs the given nodes have."""
-    total = 0
-    for k in range(len(nodes)):
-        total += arcs.count[nodes[k]]
-    return total
-
-
-def list_arcs(arcs: ArcArrays, nodes: Nodes, upper: bool = False) -> tuple[Int32, Int32, Int64]:
-    """Return all arcs of the given nodes as (node, other, stored weight), or only the first of each block."""
+def list_arcs(
+    arcs: ArcArrays, nodes: Nodes, upper: bool = False, contacts: bool = False
+) -> tuple[Int32, Int32, Int64, Float64, Float32]:
+    """Return all arcs of nodes, or the upper ones: node, other, stored weight, and, if wanted, contacts."""
     _check_nodes(arcs, nodes)
     size = 0
     for k in range(len(nodes)):
         size += arcs.upper[nodes[k]] if upper else arcs.count[nodes[k]]
-    listed = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
-    owner, other, weight = listed
-    with cython.nogil:
-        _list_arcs(arcs, nodes, upper, owner, other, weight)
-    return listed
-
-
-def _list_arcs(arcs: ArcArrays, nodes: Nodes, upper: bool, owner: Nodes, other: Nodes, weight: Int64) -> None:
+    kept = size if contacts else 0
+    ends = np.empty(size, np.int32), np.empty(size, np.int32)
+    listed = *ends, np.empty(size, np.int64), np.empty(kept), np.empty(kept, np.float32)
+    owner, other, weight, last, count_at_last = listed
     at = 0
-    for k in range(len(nodes)):
-        base = arcs.start[nodes[k]]
-        for i in range(arcs.upper[nodes[k]] if upper else arcs.count[nodes[k]]):
-            owner[at] = nodes[k]
-            other[at] = arcs.others[base + i]
-            weight[at] = arcs.weights[base + i]
-            at += 1
-
-
-def list_contacts(arcs: ArcArrays, nodes: Nodes) -> tuple[Float64, Float32]:
-    """Return last contacts and counts of all arcs of the given nodes, in the order of `list_arcs`."""
-    _check_nodes(arcs, nodes)
-    size = count_arcs(arcs, nodes)
-    listed = np.empty(size), np.empty(size, np.float32)
-    last, count_at_last = listed
     with cython.nogil:
-        _list_contacts(arcs, nodes, last, count_at_last)
+        for k in range(len(nodes)):
+            base = arcs.start[nodes[k]]
+            for i in range(arcs.upper[nodes[k]] if upper else arcs.count[nodes[k]]):
+                owner[at] = nodes[k]
+                other[at] = arcs.others[base + i]
+                weight[at] = arcs.weights[base + i]
+                if contacts:
+                    last[at] = arcs.times[base + i]
+                    count_at_last[at] = arcs.counts[base + i]
+                at += 1
     return listed
-
-
-def _list_contacts(arcs: ArcArrays, nodes: Nodes, last: Float64, count_at_last: Float32) -> None:
-    at = 0
-    for k in range(len(nodes)):
-        base = arcs.start[nodes[k]]
-        for i in range(arcs.count[nodes[k]]):
-            last[at] = arcs.times[base + i]
-            count_at_last[at] = arcs.counts[base + i]
-            at += 1
 
 
 def pool_of_all(arcs: ArcArrays) -> int:
@@ -440,14 +405,10 @@ def pool_of_all(arcs: ArcArrays) -> int:
 def copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
     """Copy every block to the empty pool of another holder, one after the other, as small as possible."""
     with cython.nogil:
-        _copy_blocks(arcs, other)
-
-
-def _copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
-    for node in range(len(arcs.count)):
-        size = _block_size(arcs.count[node]) if arcs.count[node] > 0 else 0
-        if size > 0:
-            base = _take_block(other, size)
-            _copy_block(arcs, node, other, base)
-            other.start[node] = base
-        other.capacity[node] = size
+        for node in range(len(arcs.count)):
+            size = _block_size(arcs.count[node]) if arcs.count[node] > 0 else 0
+            if size > 0:
+                base = _take_block(other, size)
+                _copy_block(arcs, node, other, base)
+                other.start[node] = base
+            other.capacity[node] = size

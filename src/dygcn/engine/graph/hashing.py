@@ -52,18 +52,21 @@ def _round(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
     return v0, v1, v2, v3
 
 
-def hash_of_word(value: int, first: int, second: int) -> int:
-    """Return SipHash-1-3 of the eight bytes of an integer, under a secret of two words."""
-    k0, k1, text = word(first), word(second), word(value)
-    v0, v1, v2, v3 = k0 ^ _INIT_0, k1 ^ _INIT_1, k0 ^ _INIT_2, k1 ^ _INIT_3 ^ text
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v3 = v0 ^ text, v3 ^ _EIGHT_BYTES
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v2 = v0 ^ _EIGHT_BYTES, v2 ^ _END
+def _finished(v0: int, v1: int, v2: int, v3: int, last: int) -> int:
+    """Return the hash after the last word, which holds the length."""
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ last)
+    v0, v2 = v0 ^ last, v2 ^ _END
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     return v0 ^ v1 ^ v2 ^ v3
+
+
+def hash_of_word(value: int, first: int, second: int) -> int:
+    """Return SipHash-1-3 of the eight bytes of an integer, under a secret of two words."""
+    k0, k1, text = word(first), word(second), word(value)
+    v0, v1, v2, v3 = _round(k0 ^ _INIT_0, k1 ^ _INIT_1, k0 ^ _INIT_2, k1 ^ _INIT_3 ^ text)
+    return _finished(v0 ^ text, v1, v2, v3, _EIGHT_BYTES)
 
 
 def hash_of_bytes(data: Bytes, start: int, size: int, first: int, second: int) -> int:
@@ -75,19 +78,12 @@ def hash_of_bytes(data: Bytes, start: int, size: int, first: int, second: int) -
         text = word(0)
         for j in range(8):
             text |= word(data[start + 8 * i + j]) << (8 * j)
-        v3 = v3 ^ text
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ text)
         v0 = v0 ^ text
     text = word(word(size) << 56)
     for j in range(size - 8 * whole):
         text |= word(data[start + 8 * whole + j]) << (8 * j)
-    v3 = v3 ^ text
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v2 = v0 ^ text, v2 ^ _END
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    return v0 ^ v1 ^ v2 ^ v3
+    return _finished(v0, v1, v2, v3, text)
 
 
 def hash_of_pair(key: int, first: int, second: int) -> int:

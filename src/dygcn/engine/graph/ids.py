@@ -100,16 +100,12 @@ class IdMap:
         if len(column) == 0:
             return np.empty(0, np.int32)
         self.check_kind(column)
-        if column.data is None:
-            return loops.find_ints(self.arrays, column.values)
-        return loops.find_strings(self.arrays, column.values, column.data)
+        return loops.find_ids(self.arrays, column.values, column.data)
 
     def hashes_of(self, column: IdColumn) -> UInt64:
         """Return the keyed hash of each id, known or not: two ids of one hash cannot be made."""
         self.check_kind(column)
-        if column.data is None:
-            return loops.hash_ints(self.arrays, column.values)
-        return loops.hash_strings(self.arrays, column.values, column.data)
+        return loops.hash_ids(self.arrays, column.values, column.data)
 
     def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id, -1 for an unknown id or a value that cannot be an id of this graph.
@@ -202,17 +198,11 @@ class IdMap:
 
     def resolve(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
         """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
-        few, new = len(op) <= _BLOCK, 2 * len(op)
-        if few and self.kind == "int64" and src.data is None and dst.data is None:
-            if not loops.has_capacity(self.arrays, new, 0):
-                self._grow(new, 0)
-            nodes = loops.resolve_ints(self.arrays, src.values, dst.values, op)
-            return nodes[0], nodes[1]
-        if few and self.kind == "string" and src.data is not None and dst.data is not None:
-            new_bytes = _bytes_of(src) + _bytes_of(dst)
-            if not loops.has_capacity(self.arrays, new, new_bytes):
-                self._grow(new, new_bytes)
-            nodes = loops.resolve_strings(self.arrays, src.values, src.data, dst.values, dst.data, op)
+        self.check_kind(src)
+        self.check_kind(dst)
+        if len(op) <= _BLOCK:
+            self._have_capacity(2 * len(op), _bytes_of(src) + _bytes_of(dst))
+            nodes = loops.resolve(self.arrays, src.values, src.data, dst.values, dst.data, op)
             return nodes[0], nodes[1]
         adds = op > 0
         if adds.all():
@@ -227,12 +217,12 @@ class IdMap:
         if len(column) == 0:
             return np.empty(0, np.int32)
         self.check_kind(column)
-        new, new_bytes = len(column), 0 if column.data is None else _bytes_of(column)
+        self._have_capacity(len(column), _bytes_of(column))
+        return loops.intern_ids(self.arrays, column.values, column.data)
+
+    def _have_capacity(self, new: int, new_bytes: int) -> None:
         if not loops.has_capacity(self.arrays, new, new_bytes):
             self._grow(new, new_bytes)
-        if column.data is None:
-            return loops.intern_ints(self.arrays, column.values)
-        return loops.intern_strings(self.arrays, column.values, column.data)
 
     def check_kind(self, column: IdColumn) -> None:
         """Refuse ids of another type."""
@@ -372,4 +362,4 @@ class IdMap:
 
 def _bytes_of(column: IdColumn) -> int:
     """Return the total length of the strings of a column."""
-    return int(column.values[-1] - column.values[0])
+    return 0 if column.data is None else int(column.values[-1] - column.values[0])

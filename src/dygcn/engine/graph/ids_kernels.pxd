@@ -42,25 +42,20 @@ cpdef int64_t find_int(IdArrays ids, int64_t value) noexcept
 cdef int64_t _find_string(IdArrays ids, const uint8_t[::1] data, int64_t start, int64_t size) noexcept nogil
 cpdef int64_t find_string(IdArrays ids, const uint8_t[::1] data) noexcept
 
-@cython.locals(out=uint64_t[::1])
-cpdef object hash_ints(IdArrays ids, const int64_t[::1] values)
-@cython.locals(out=uint64_t[::1])
-cpdef object hash_strings(IdArrays ids, const int64_t[::1] offsets, const uint8_t[::1] data)
-@cython.locals(out=int32_t[::1])
-cpdef object find_ints(IdArrays ids, const int64_t[::1] values)
-@cython.locals(out=int32_t[::1])
-cpdef object find_strings(IdArrays ids, const int64_t[::1] offsets, const uint8_t[::1] data)
-@cython.locals(out=int32_t[::1])
-cpdef object intern_ints(IdArrays ids, const int64_t[::1] values)
-@cython.locals(out=int32_t[::1])
-cpdef object intern_strings(IdArrays ids, const int64_t[::1] offsets, const uint8_t[::1] data)
-@cython.locals(n=Py_ssize_t, out=int32_t[:, ::1])
-cpdef object resolve_ints(IdArrays ids, const int64_t[::1] src, const int64_t[::1] dst, const int8_t[::1] op)
+@cython.locals(texts=bint, out=uint64_t[::1])
+cpdef object hash_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
+@cython.locals(texts=bint, out=int32_t[::1])
+cpdef object find_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
+@cython.locals(texts=bint, out=int32_t[::1])
+cpdef object intern_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
+@cython.locals(texts=bint, n=Py_ssize_t, out=int32_t[:, ::1])
+cpdef object resolve(
+    IdArrays ids, const int64_t[::1] src, const uint8_t[::1] src_data, const int64_t[::1] dst,
+    const uint8_t[::1] dst_data, const int8_t[::1] op,
+)
 @cython.locals(n=int64_t, mask=int64_t, i=int64_t, at=int64_t, hashed=uint64_t[32])
 cdef void _resolve_added(IdArrays ids, const int64_t[::1] src, const int64_t[::1] dst, const int8_t[::1] op, int32_t[:, ::1] out) noexcept nogil
-@cython.locals(out=int32_t[:, ::1])
-cpdef object resolve_strings(IdArrays ids, const int64_t[::1] src, const uint8_t[::1] src_data, const int64_t[::1] dst, const uint8_t[::1] dst_data, const int8_t[::1] op)
-cdef void _resolve_ends(IdArrays ids, const int64_t[::1] offsets, const uint8_t[::1] data, const int8_t[::1] op, bint adds, int32_t[:, ::1] out, Py_ssize_t end) noexcept nogil
+cdef void _resolve_texts(IdArrays ids, const int64_t[::1] offsets, const uint8_t[::1] data, const int8_t[::1] op, bint adds, int32_t[:, ::1] out, Py_ssize_t end) noexcept nogil
 
 @cython.locals(wasted=int64_t)
 cpdef object forget(IdArrays ids, const int32_t[::1] nodes)

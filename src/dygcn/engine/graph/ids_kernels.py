@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dygcn.engine.graph.constants import FAR
+
 try:
     import cython
 except ImportError:
@@ -21,9 +23,6 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Bytes, Int8, Int32, Int64, Nodes, UInt64
-
-FAR = 16  # rounds ahead
-_UNEVEN = "the columns of a batch are of different lengths"
 
 
 class IdArrays:
@@ -174,86 +173,79 @@ def find_string(ids: IdArrays, data: bytes) -> int:
 # ---- many ids ------------------------------------------------------------------------------------------
 
 
-def hash_ints(ids: IdArrays, values: Int64) -> UInt64:
-    """Return the keyed hash of each id."""
-    hashes = np.empty(len(values), np.uint64)
-    out = hashes
-    with cython.nogil:
-        for i in range(len(values)):
-            out[i] = _hash_int(ids, values[i])
-    return hashes
+# Ids are integers, or texts: then `values` are the offsets of their bytes in `data`.
 
 
-def hash_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> UInt64:
+def hash_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> UInt64:
     """Return the keyed hash of each id."""
-    hashes = np.empty(len(offsets) - 1, np.uint64)
+    texts = data is not None
+    hashes = np.empty(len(values) - texts, np.uint64)
     out = hashes
     with cython.nogil:
         for i in range(len(out)):
-            out[i] = _hash_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+            if texts:
+                out[i] = _hash_string(ids, data, values[i], values[i + 1] - values[i])
+            else:
+                out[i] = _hash_int(ids, values[i])
     return hashes
 
 
-def find_ints(ids: IdArrays, values: Int64) -> Nodes:
+def find_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
     """Return the node of each id, or -1."""
-    nodes = np.empty(len(values), np.int32)
-    out = nodes
-    with cython.nogil:
-        for i in range(len(values)):
-            out[i] = _find_int(ids, values[i])
-    return nodes
-
-
-def find_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> Nodes:
-    """Return the node of each id, or -1."""
-    nodes = np.empty(len(offsets) - 1, np.int32)
+    texts = data is not None
+    nodes = np.empty(len(values) - texts, np.int32)
     out = nodes
     with cython.nogil:
         for i in range(len(out)):
-            out[i] = _find_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+            if texts:
+                out[i] = _find_string(ids, data, values[i], values[i + 1] - values[i])
+            else:
+                out[i] = _find_int(ids, values[i])
     return nodes
 
 
-def intern_ints(ids: IdArrays, values: Int64) -> Nodes:
+def intern_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
     """Return the node of each id; ids never seen get a recycled node or the next one."""
-    nodes = np.empty(len(values), np.int32)
-    out = nodes
-    with cython.nogil:
-        for i in range(len(values)):
-            out[i] = _intern_int(ids, values[i], _hash_int(ids, values[i]))
-    return nodes
-
-
-def intern_strings(ids: IdArrays, offsets: Int64, data: Bytes) -> Nodes:
-    """Return the node of each id; ids never seen get a recycled node or the next one."""
-    nodes = np.empty(len(offsets) - 1, np.int32)
+    texts = data is not None
+    nodes = np.empty(len(values) - texts, np.int32)
     out = nodes
     with cython.nogil:
         for i in range(len(out)):
-            out[i] = _intern_string(ids, data, offsets[i], offsets[i + 1] - offsets[i])
+            if texts:
+                out[i] = _intern_string(ids, data, values[i], values[i + 1] - values[i])
+            else:
+                out[i] = _intern_int(ids, values[i], _hash_int(ids, values[i]))
     return nodes
 
 
-def resolve_ints(ids: IdArrays, src: Int64, dst: Int64, op: Int8) -> Nodes:
+def resolve(
+    ids: IdArrays, src: Int64, src_data: Bytes | None, dst: Int64, dst_data: Bytes | None, op: Int8
+) -> Nodes:
     """Return the nodes of both ends of events, (2, n): added ends get one, those only removed need not have.
 
     Adds come first: a remove may name what a later add brings.
     """
-    n = len(op)
-    if len(src) != n or len(dst) != n:
-        raise ValueError(_UNEVEN)
+    texts, n = src_data is not None, len(op)
+    if len(src) != n + texts or len(dst) != n + texts:
+        raise ValueError("the columns of a batch are of different lengths")
     nodes = np.empty((2, n), np.int32)
     out = nodes
     with cython.nogil:
-        _resolve_added(ids, src, dst, op, out)
-        for i in range(n):
-            if op[i] <= 0:
-                out[0, i], out[1, i] = _find_int(ids, src[i]), _find_int(ids, dst[i])
+        if texts:
+            _resolve_texts(ids, src, src_data, op, True, out, 0)
+            _resolve_texts(ids, dst, dst_data, op, True, out, 1)
+            _resolve_texts(ids, src, src_data, op, False, out, 0)
+            _resolve_texts(ids, dst, dst_data, op, False, out, 1)
+        else:
+            _resolve_added(ids, src, dst, op, out)
+            for i in range(n):
+                if op[i] <= 0:
+                    out[0, i], out[1, i] = _find_int(ids, src[i]), _find_int(ids, dst[i])
     return nodes
 
 
 def _resolve_added(ids: IdArrays, src: Int64, dst: Int64, op: Int8, out: Nodes) -> None:
-    """Hash some rounds ahead, so that places of the table are there when they are needed."""
+    """Hash some rounds ahead, so that positions of the table are prefetched."""
     n, mask = len(op), len(ids.table) - 1
     hashed = [word(0)] * 32  # two for each of the rounds ahead
     for i in range(-FAR, n):
@@ -267,23 +259,7 @@ def _resolve_added(ids: IdArrays, src: Int64, dst: Int64, op: Int8, out: Nodes) 
             prefetch_32(ids.table, hashed[at + 1] & mask)
 
 
-def resolve_strings(
-    ids: IdArrays, src: Int64, src_data: Bytes, dst: Int64, dst_data: Bytes, op: Int8
-) -> Nodes:
-    """Return the nodes of both ends of events, (2, n), as `resolve_ints` does."""
-    if len(src) != len(op) + 1 or len(dst) != len(op) + 1:
-        raise ValueError(_UNEVEN)
-    nodes = np.empty((2, len(op)), np.int32)
-    out = nodes
-    with cython.nogil:
-        _resolve_ends(ids, src, src_data, op, True, out, 0)
-        _resolve_ends(ids, dst, dst_data, op, True, out, 1)
-        _resolve_ends(ids, src, src_data, op, False, out, 0)
-        _resolve_ends(ids, dst, dst_data, op, False, out, 1)
-    return nodes
-
-
-def _resolve_ends(
+def _resolve_texts(
     ids: IdArrays, offsets: Int64, data: Bytes, op: Int8, adds: bool, out: Nodes, end: int
 ) -> None:
     for i in range(len(op)):

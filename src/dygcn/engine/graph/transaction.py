@@ -25,7 +25,7 @@ from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.graph.memory import Memory
+    from dygcn.engine.graph.ageing import Memory
     from dygcn.engine.graph.store import Graph
     from dygcn.engine.records import EventBatch, FeatureDelta, Float64, IdColumn, Int64, Nodes
 

@@ -3,6 +3,6 @@
 The graph is what is; a history is what was. Its columns feed the score of what comes next.
 """
 
-from dygcn.engine.history.history import History, HistoryImage
+from dygcn.engine.history.history import EventHistory, HistoryImage
 
-__all__ = ["History", "HistoryImage"]
+__all__ = ["EventHistory", "HistoryImage"]

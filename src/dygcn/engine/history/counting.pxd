@@ -46,13 +46,16 @@ cdef class HistoryArrays:
     cdef double[::1] three
     cdef int64_t[::1] sizes
     cdef double[::1] clock
+    cdef double unit
+    cdef double fast
+    cdef double slow
 
 cpdef object play(
     HistoryArrays of, const int32_t[::1] src, const int32_t[::1] dst, const int8_t[::1] op,
-    const double[::1] t, double fast, double slow,
+    const double[::1] t,
 )
 @cython.locals(key=int64_t, pair=int64_t, repeat=double)
-cdef void _count(HistoryArrays of, int64_t u, int64_t v, double t, double fast, double slow) noexcept nogil
+cdef void _count(HistoryArrays of, int64_t u, int64_t v, double t) noexcept nogil
 @cython.locals(pair=int64_t)
 cdef void _remove(HistoryArrays of, int64_t u, int64_t v, double t) noexcept nogil
 cdef void _step_between(HistoryArrays of, int64_t node, int64_t partner) noexcept nogil
@@ -68,18 +71,18 @@ cdef int64_t _walk(
 ) noexcept nogil
 @cython.locals(one=int32_t[::1], two=int32_t[::1], three=int32_t[::1], ends=int64_t)
 cpdef object describe(
-    HistoryArrays of, const int32_t[::1] askers, const int32_t[::1] candidates, double now, double unit,
-    double fast, double slow, tuple walks, double[:, ::1] out,
+    HistoryArrays of, const int32_t[::1] askers, const int32_t[::1] candidates, double now,
+    tuple walks, double[:, ::1] out,
 )
 cdef void _forget_walks(HistoryArrays of, int32_t[::1] three, int64_t ends) noexcept nogil
 @cython.locals(there=int64_t, back=int64_t, age=double)
 cdef void _describe_one(
-    HistoryArrays of, int64_t u, int64_t v, double now, double unit, double fast, double slow,
+    HistoryArrays of, int64_t u, int64_t v, double now,
     double[:, ::1] out, int64_t row,
 ) noexcept nogil
 @cython.locals(gone=double, here=int64_t)
 cdef void _describe_edge(
-    HistoryArrays of, int64_t there, int64_t back, double now, double unit, double[:, ::1] out, int64_t row,
+    HistoryArrays of, int64_t there, int64_t back, double now, double[:, ::1] out, int64_t row,
 ) noexcept nogil
 @cython.locals(others=int64_t, back=int64_t, later=int64_t, at=int64_t, seen=int64_t)
 cdef double _place(const int32_t[:, ::1] ring, int64_t u, int64_t v, int64_t count, int64_t size) noexcept nogil

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dygcn.engine.history.layout import (
+from dygcn.engine.history.columns import (
     ANSWERED,
     ANSWERS,
     ASKED,
@@ -68,7 +68,9 @@ class HistoryArrays:
         # Scratch of walks, zero between calls.
         self.two, self.three = arrays[13:15]
         # Pairs, events of the batch that were played, events ever counted; the greatest time.
-        self.sizes, self.clock = arrays[15:]
+        self.sizes, self.clock = arrays[15:17]
+        # Unit of ages; half-lives of quick and of slow counts.
+        self.unit, self.fast, self.slow = arrays[17:]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HistoryArrays, self.arrays
@@ -77,7 +79,7 @@ class HistoryArrays:
 # ---- events ----------------------------------------------------------------------------------------------
 
 
-def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64, fast: float, slow: float) -> None:
+def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
     """Count events in order; `sizes` holds how far, so that an interrupted caller can go on.
 
     A removal undoes no count: it is noted of the pair, in both directions.
@@ -86,7 +88,7 @@ def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64, fast: 
         for i in range(len(op)):
             if src[i] >= 0 and dst[i] >= 0 and src[i] != dst[i]:
                 if op[i] > 0:
-                    _count(of, src[i], dst[i], t[i], fast, slow)
+                    _count(of, src[i], dst[i], t[i])
                 else:
                     _remove(of, src[i], dst[i], t[i])
                     _remove(of, dst[i], src[i], t[i])
@@ -100,7 +102,7 @@ def _remove(of: HistoryArrays, u: int, v: int, t: float) -> None:
         of.clock[0] = max(of.clock[0], t)
 
 
-def _count(of: HistoryArrays, u: int, v: int, t: float, fast: float, slow: float) -> None:
+def _count(of: HistoryArrays, u: int, v: int, t: float) -> None:
     key = pair_key(u, v)
     pair = pair_slot(of.table, key)
     repeat = 1.0
@@ -115,16 +117,16 @@ def _count(of: HistoryArrays, u: int, v: int, t: float, fast: float, slow: float
         of.pair_t[pair] = t
         of.pair_fast[pair] = 0
         of.pair_n[pair] = 0
-        of.marks[v, NEW] = count_after(of.times[v, FIRST], of.marks[v, NEW], t, fast)
+        of.marks[v, NEW] = count_after(of.times[v, FIRST], of.marks[v, NEW], t, of.fast)
         of.times[v, FIRST] = max(of.times[v, FIRST], t)
-    of.pair_fast[pair] = count_after(of.pair_t[pair], of.pair_fast[pair], t, fast)
+    of.pair_fast[pair] = count_after(of.pair_t[pair], of.pair_fast[pair], t, of.fast)
     of.pair_t[pair] = max(of.pair_t[pair], t)
     of.pair_gone[pair] = NEVER
     if of.pair_n[pair] < MOST:
         of.pair_n[pair] += 1
     of.marks[u, HABIT] = (1.0 - REPEATS) * of.marks[u, HABIT] + REPEATS * repeat
-    of.marks[v, FAST] = count_after(of.times[v, MET], of.marks[v, FAST], t, fast)
-    of.marks[v, SLOW] = count_after(of.times[v, MET], of.marks[v, SLOW], t, slow)
+    of.marks[v, FAST] = count_after(of.times[v, MET], of.marks[v, FAST], t, of.fast)
+    of.marks[v, SLOW] = count_after(of.times[v, MET], of.marks[v, SLOW], t, of.slow)
     of.times[v, MET] = max(of.times[v, MET], t)
     of.times[u, ASKED] = max(of.times[u, ASKED], t)
     of.clock[0] = max(of.clock[0], t)
@@ -194,9 +196,6 @@ def describe(
     askers: Nodes,
     candidates: Nodes,
     now: float,
-    unit: float,
-    fast: float,
-    slow: float,
     walks: tuple[Nodes, Nodes, Nodes],
     out: Float64,
 ) -> None:
@@ -211,7 +210,7 @@ def describe(
             if i == 0 or askers[i] != askers[i - 1]:
                 _forget_walks(of, three, ends)
                 ends = _walk(of, askers[i], one, two, three) if askers[i] >= 0 else 0
-            _describe_one(of, askers[i], candidates[i], now, unit, fast, slow, out, i)
+            _describe_one(of, askers[i], candidates[i], now, out, i)
         _forget_walks(of, three, ends)
 
 
@@ -220,22 +219,12 @@ def _forget_walks(of: HistoryArrays, three: Nodes, ends: int) -> None:
         of.three[three[i]] = 0.0
 
 
-def _describe_one(
-    of: HistoryArrays,
-    u: int,
-    v: int,
-    now: float,
-    unit: float,
-    fast: float,
-    slow: float,
-    out: Float64,
-    row: int,
-) -> None:
+def _describe_one(of: HistoryArrays, u: int, v: int, now: float, out: Float64, row: int) -> None:
     for column in range(RAW_COLUMNS):
         out[row, column] = 0.0
     out[row, 12] = 0.5
     if u >= 0:
-        out[row, 11] = _age(now, of.times[u, ASKED], unit) if of.counts[u, ANSWERED] > 0 else 0.0
+        out[row, 11] = _age(now, of.times[u, ASKED], of.unit) if of.counts[u, ANSWERED] > 0 else 0.0
         out[row, 12] = of.marks[u, HABIT]
     if v < 0 or of.marks[v, SLOW] == 0:
         out[row, 7] = FAR
@@ -243,27 +232,27 @@ def _describe_one(
         if v >= 0 and of.counts[v, ANSWERED] > 0:
             out[row, 16] = 1.0
     else:
-        out[row, 5] = _left(of.marks[v, FAST], of.times[v, MET], now, fast)
-        out[row, 6] = _left(of.marks[v, SLOW], of.times[v, MET], now, slow)
-        out[row, 7] = _age(now, of.times[v, MET], unit)
-        out[row, 8] = _left(of.marks[v, NEW], of.times[v, FIRST], now, fast)
-        out[row, 9] = _age(now, of.times[v, FIRST], unit)
+        out[row, 5] = _left(of.marks[v, FAST], of.times[v, MET], now, of.fast)
+        out[row, 6] = _left(of.marks[v, SLOW], of.times[v, MET], now, of.slow)
+        out[row, 7] = _age(now, of.times[v, MET], of.unit)
+        out[row, 8] = _left(of.marks[v, NEW], of.times[v, FIRST], now, of.fast)
+        out[row, 9] = _age(now, of.times[v, FIRST], of.unit)
     if u < 0 or v < 0:
         return
     there = pair_slot(of.table, pair_key(u, v))
     back = pair_slot(of.table, pair_key(v, u))
     if there >= 0:
         out[row, 0] = 1.0
-        out[row, 1] = _age(now, of.pair_t[there], unit)
+        out[row, 1] = _age(now, of.pair_t[there], of.unit)
         out[row, 2] = _place(of.answers, u, v, of.counts[u, ANSWERED], ANSWERS)
         out[row, 3] = log1p(of.pair_n[there])
-        out[row, 4] = _left(of.pair_fast[there], of.pair_t[there], now, fast)
+        out[row, 4] = _left(of.pair_fast[there], of.pair_t[there], now, of.fast)
     out[row, 10] = log1p(WALK_SCALE * of.three[v])
     if there >= 0 or back >= 0:
-        _describe_edge(of, there, back, now, unit, out, row)
+        _describe_edge(of, there, back, now, out, row)
         out[row, 17] = _place(of.partners, u, v, of.counts[u, PARTNERED], PARTNERS)
     if back >= 0:
-        age = _age(now, of.pair_t[back], unit)
+        age = _age(now, of.pair_t[back], of.unit)
         out[row, 13] = 1.0
         out[row, 14] = age
         if there < 0 or age < out[row, 1]:
@@ -275,9 +264,7 @@ def _describe_one(
         out[row, 14] = out[row, 1]
 
 
-def _describe_edge(
-    of: HistoryArrays, there: int, back: int, now: float, unit: float, out: Float64, row: int
-) -> None:
+def _describe_edge(of: HistoryArrays, there: int, back: int, now: float, out: Float64, row: int) -> None:
     """Write whether the edge of a known pair exists, or how long ago it was removed."""
     gone, here = NEVER, 0
     if there >= 0:
@@ -287,7 +274,7 @@ def _describe_edge(
     if here == 1:
         out[row, 18] = 1.0
     else:
-        out[row, 19] = _age(now, gone, unit)
+        out[row, 19] = _age(now, gone, of.unit)
 
 
 def _place(ring: Int32, u: int, v: int, count: int, size: int) -> float:

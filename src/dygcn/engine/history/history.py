@@ -8,7 +8,7 @@ leave the graph and come back, and keeps its past.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dygcn.engine.events import join_ids, moment, take
 from dygcn.engine.events.batches import part_of
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
-from dygcn.engine.history import counting, layout
+from dygcn.engine.history import columns, counting
 from dygcn.engine.history.columns import RAW
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import DamagedFolder
@@ -32,8 +32,11 @@ _HABIT = 0.5  # of one who never asked
 _GREATEST = 1e3  # of a column
 _MOST_FADING = 1 << 24  # a count of float32 goes no further
 _MOST = 1 << 62  # a count must not run over soon after it is loaded
-_OF_NODES = "_times", "_marks", "_counts", "_answers", "_partners", "_first", "_two", "_three"
-_OF_PAIRS = "_pair_t", "_pair_gone", "_pair_fast", "_pair_n", "_pair_dst", "_behind"
+_OF_NODES = "times", "marks", "counts", "answers", "partners"  # fields of an image, and with _ of a history
+_OF_PAIRS = "pair_t", "pair_gone", "pair_fast", "pair_n", "pair_dst"
+_NODE_ARRAYS = *(f"_{name}" for name in _OF_NODES), "_first", "_two", "_three"
+_NUMBERS = "answers", "partners", "pair_src", "pair_dst"  # hold numbers of nodes
+_PAIR_ARRAYS = *(f"_{name}" for name in _OF_PAIRS), "_behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class HistoryImage:
         return found.hexdigest()
 
 
-class History:
+class EventHistory:
     """The events that were applied, as the score of the next event reads them.
 
     `span` is that of the events that a model was fitted on: quick counts halve in a two-hundredth of it, slow
@@ -76,17 +79,17 @@ class History:
     def __init__(self, ids: str, span: float) -> None:
         self.ids, self.span = IdMap(ids), float(span)
         self.unit, self.fast, self.slow = self.span / 1e5, self.span / 200, self.span / 4
-        self._sizes, self._clock = np.zeros(3, np.int64), np.full(1, layout.NEVER)
+        self._sizes, self._clock = np.zeros(3, np.int64), np.full(1, columns.NEVER)
         self._table = new_table()
         self._times, self._marks = np.empty((0, 3)), np.empty((0, 4), np.float32)
         self._counts, self._first = np.empty((0, 2), np.int64), np.empty(0, np.int32)
-        self._answers = np.empty((0, layout.ANSWERS), np.int32)
-        self._partners = np.empty((0, layout.PARTNERS), np.int32)
+        self._answers = np.empty((0, columns.ANSWERS), np.int32)
+        self._partners = np.empty((0, columns.PARTNERS), np.int32)
         self._two, self._three = np.empty(0), np.empty(0)
         self._pair_t, self._pair_gone = np.empty(0), np.empty(0)
         self._pair_fast, self._pair_n = np.empty(0, np.float32), _none()
         self._pair_dst, self._behind = _none(), _none()
-        one, two, three = (np.empty(layout.PARTNERS**k, np.int32) for k in (1, 2, 3))
+        one, two, three = (np.empty(columns.PARTNERS**k, np.int32) for k in (1, 2, 3))
         self._walks = one, two, three
         self._staged: tuple[EventBatch, float | None] | None = None
         self.arrays = self._handed()
@@ -102,12 +105,12 @@ class History:
     @property
     def pairs(self) -> int:
         """How many ordered pairs of nodes had an event."""
-        return int(self._sizes[layout.PAIRS])
+        return int(self._sizes[columns.PAIRS])
 
     @property
     def counted(self) -> int:
         """How many events were counted."""
-        return int(self._sizes[layout.COUNTED])
+        return int(self._sizes[columns.COUNTED])
 
     @property
     def clock(self) -> float:
@@ -136,11 +139,11 @@ class History:
         for begin in range(0, len(op), _BLOCK):  # room for as many new pairs as there are events
             some = slice(begin, begin + _BLOCK)
             self._reserve(self.ids.high, self.pairs + len(op[some]))
-            counting.play(self.arrays, src[some], dst[some], op[some], t[some], self.fast, self.slow)
+            counting.play(self.arrays, src[some], dst[some], op[some], t[some])
 
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
         """Set the batch that is counted next; None: nothing."""
-        self._sizes[layout.PLAYED] = 0
+        self._sizes[columns.PLAYED] = 0
         self._staged = None if batch is None else (batch, None if now is None else moment(now))
 
     @property
@@ -157,7 +160,7 @@ class History:
         if self._staged is None:
             return
         batch, now = self._staged
-        while (start := int(self._sizes[layout.PLAYED])) < len(batch):
+        while (start := int(self._sizes[columns.PLAYED])) < len(batch):
             part = part_of(batch, start, min(start + _BLOCK, len(batch)))
             seen, op = self.ids.high, part.op
             src, dst = self._numbers(part.src, part.dst, op)
@@ -199,21 +202,21 @@ class History:
         fresh = {}
         have = len(self._first)
         if nodes > have:
-            fresh = {name: grown(getattr(self, name), nodes) for name in _OF_NODES}
-            fresh["_times"][have:] = layout.NEVER
+            fresh = {name: grown(getattr(self, name), nodes) for name in _NODE_ARRAYS}
+            fresh["_times"][have:] = columns.NEVER
             fresh["_first"][have:] = -1
-            fresh["_marks"][have:, layout.HABIT] = _HABIT
+            fresh["_marks"][have:, columns.HABIT] = _HABIT
         if pairs > len(self._pair_t):
-            fresh |= {name: grown(getattr(self, name), pairs) for name in _OF_PAIRS}
+            fresh |= {name: grown(getattr(self, name), pairs) for name in _PAIR_ARRAYS}
         table = table_with_capacity(self._table, pairs - self.pairs)
         if fresh or table is not self._table:
             replace_together(self, **fresh, _table=table)
             self.arrays = self._handed()
 
     def _handed(self) -> counting.HistoryArrays:
-        names = *_OF_NODES[:-2], *_OF_PAIRS, "_two", "_three", "_sizes", "_clock"
+        names = *_NODE_ARRAYS[:-2], *_PAIR_ARRAYS, "_two", "_three", "_sizes", "_clock"
         arrays: list[Any] = [getattr(self, name) for name in names]
-        return counting.HistoryArrays(self._table, *arrays)
+        return counting.HistoryArrays(self._table, *arrays, self.unit, self.fast, self.slow)
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -230,8 +233,7 @@ class History:
         out = np.empty((len(candidates), len(RAW)))
         askers = np.full(len(candidates), asker, np.int32) if isinstance(asker, int) else asker
         when = self.clock if now is None else float(now)
-        how = when, self.unit, self.fast, self.slow
-        counting.describe(self.arrays, askers, candidates, *how, self._walks, out)
+        counting.describe(self.arrays, askers, candidates, when, self._walks, out)
         # No finite age has a greater logarithm; an age beyond all numbers would make what weighs nothing NaN.
         return np.minimum(out, _GREATEST, out=out)
 
@@ -246,15 +248,15 @@ class History:
         """Return the last partners of a node, in either direction, each once."""
         if node < 0:
             return _none()
-        count = min(int(self._counts[node, layout.PARTNERED]), layout.PARTNERS)
+        count = min(int(self._counts[node, columns.PARTNERED]), columns.PARTNERS)
         found = np.unique(self._partners[node, :count])
         return found[found >= 0]  # below: it was forgotten
 
     def popular(self, most: int) -> Nodes:
         """Return the most frequent destinations, lately and over long: at most `most` of both."""
-        marks, last = self._marks[: len(self)], self._times[: len(self), layout.MET]
+        marks, last = self._marks[: len(self)], self._times[: len(self), columns.MET]
         found = []
-        for column, half_life in ((layout.FAST, self.fast), (layout.SLOW, self.slow)):
+        for column, half_life in ((columns.FAST, self.fast), (columns.SLOW, self.slow)):
             left = marks[:, column] * np.exp2(-np.maximum(self.clock - last, 0.0) / half_life)
             count = min(most, len(left))
             found.append(np.argpartition(-left, count - 1)[:count] if count else np.empty(0, np.int64))
@@ -269,24 +271,12 @@ class History:
         keys, slots, _ = self._table.arrays
         there = np.flatnonzero(keys >= 0)
         src[slots[there]] = keys[there] >> 32
-        rings = self._answers[:n].copy(), self._partners[:n].copy()
-        return HistoryImage(
-            self.names,
-            self._times[:n].copy(),
-            self._marks[:n].copy(),
-            self._counts[:n].copy(),
-            *rings,
-            src,
-            self._pair_dst[:p].copy(),
-            self._pair_t[:p].copy(),
-            self._pair_gone[:p].copy(),
-            self._pair_fast[:p].copy(),
-            self._pair_n[:p].copy(),
-            self.clock,
-        )
+        sized = dict.fromkeys(_OF_NODES, n) | dict.fromkeys(_OF_PAIRS, p)
+        copies = {name: getattr(self, f"_{name}")[:size].copy() for name, size in sized.items()}
+        return HistoryImage(self.names, pair_src=src, clock=self.clock, **copies)
 
     @classmethod
-    def from_image(cls, ids: str, span: float, image: HistoryImage) -> History:
+    def from_image(cls, ids: str, span: float, image: HistoryImage) -> EventHistory:
         """Build a history from its image; raise `DamagedFolder` if the image contradicts itself."""
         made, n, p = cls(ids, span), len(image.ids), len(image.pair_src)
         _check(image, n, p)
@@ -294,11 +284,11 @@ class History:
         if made.ids.high != n:
             raise DamagedFolder("the saved history has an id twice")
         made._reserve(n, p)
-        made._sizes[layout.PAIRS], made._clock[0] = p, image.clock
-        made._sizes[layout.COUNTED] = image.counts[:, layout.ANSWERED].sum()
-        for name in ("times", "marks", "counts", "answers", "partners"):
+        made._sizes[columns.PAIRS], made._clock[0] = p, image.clock
+        made._sizes[columns.COUNTED] = image.counts[:, columns.ANSWERED].sum()
+        for name in _OF_NODES:
             getattr(made, f"_{name}")[:n] = getattr(image, name)
-        for name in ("pair_t", "pair_gone", "pair_fast", "pair_n", "pair_dst"):
+        for name in _OF_PAIRS:
             getattr(made, f"_{name}")[:p] = getattr(image, name)
         if counting.chain(made.arrays, image.pair_src) != p:
             raise DamagedFolder("the saved history has a pair twice")
@@ -308,7 +298,7 @@ class History:
         """Return a digest of everything that was counted: equal events in equal order, equal digest."""
         return self.image().digest()
 
-    def without(self, ids: IdColumn) -> History:
+    def without(self, ids: IdColumn) -> EventHistory:
         """Return the history without some ids, as if the other ends of their events had been anonymous."""
         image, gone = self.image(), np.zeros(len(self) + 1, np.bool_)
         gone[self.ids.find(ids)] = True  # -1, the last place, stands for ids that were never here
@@ -317,22 +307,11 @@ class History:
         place[gone] = -1
         kept = np.flatnonzero(~gone[:-1])
         pairs = np.flatnonzero(~(gone[image.pair_src] | gone[image.pair_dst]))
-        made = HistoryImage(
-            take(image.ids, kept),
-            image.times[kept],
-            image.marks[kept],
-            image.counts[kept],
-            place[image.answers[kept]].astype(np.int32),
-            place[image.partners[kept]].astype(np.int32),
-            place[image.pair_src[pairs]].astype(np.int32),
-            place[image.pair_dst[pairs]].astype(np.int32),
-            image.pair_t[pairs],
-            image.pair_gone[pairs],
-            image.pair_fast[pairs],
-            image.pair_n[pairs],
-            image.clock,
-        )
-        return History.from_image(self.ids.type, self.span, made)
+        rows = dict.fromkeys(_OF_NODES, kept) | dict.fromkeys(("pair_src", *_OF_PAIRS), pairs)
+        some = {name: getattr(image, name)[chosen] for name, chosen in rows.items()}
+        numbers = {name: place[some[name]].astype(np.int32) for name in _NUMBERS}
+        made = replace(image, ids=take(image.ids, kept), **some | numbers)
+        return EventHistory.from_image(self.ids.type, self.span, made)
 
 
 def _none() -> Int32:
@@ -341,21 +320,17 @@ def _none() -> Int32:
 
 def _check(image: HistoryImage, n: int, p: int) -> None:
     """Refuse what loops would trust: rings and pairs with unknown nodes, counts out of range."""
-    rings = (image.answers, layout.ANSWERS), (image.partners, layout.PARTNERS)
-    shapes = [image.times.shape == (n, 3), image.marks.shape == (n, 4), image.counts.shape == (n, 2)]
-    shapes += [ring.shape == (n, size) for ring, size in rings]
-    shapes += [
-        len(one) == p
-        for one in (image.pair_dst, image.pair_t, image.pair_gone, image.pair_fast, image.pair_n)
-    ]
-    if not all(shapes):
+    rings = (image.answers, columns.ANSWERS), (image.partners, columns.PARTNERS)
+    wanted = (image.times, 3), (image.marks, 4), (image.counts, 2), *rings
+    fits = all(one.shape == (n, size) for one, size in wanted)
+    if not fits or not all(len(getattr(image, name)) == p for name in _OF_PAIRS):
         raise DamagedFolder("the arrays of the saved history do not belong together")
     ends = image.pair_src, image.pair_dst
     inside = all(((end >= 0) & (end < n)).all() for end in ends)
     inside = inside and all(((ring >= -1) & (ring < n)).all() for ring, _ in rings)
-    habit, marks = image.marks[:, layout.HABIT], image.marks[:, layout.HABIT + 1 :]
+    habit, marks = image.marks[:, columns.HABIT], image.marks[:, columns.HABIT + 1 :]
     fading = (habit, 1), (marks, _MOST_FADING), (image.pair_fast, _MOST_FADING)
-    whole = (image.counts, _MOST), (image.pair_n, layout.MOST)
+    whole = (image.counts, _MOST), (image.pair_n, columns.MOST)
     inside = inside and all(((one >= 0) & (one <= most)).all() for one, most in (*fading, *whole))
     times = image.times, image.pair_t, image.pair_gone
     inside = inside and image.clock < np.inf and all((one <= image.clock).all() for one in times)

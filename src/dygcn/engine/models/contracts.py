@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.graph.transaction import Transaction
-    from dygcn.engine.history import History, HistoryImage
+    from dygcn.engine.history import EventHistory, HistoryImage
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model, RuleSpec
     from dygcn.engine.models.surprise import Surprises
@@ -95,7 +95,7 @@ class StateReader(Protocol):
         """The messages; a FeatureError for a rule that keeps vectors."""
 
     @property
-    def history(self) -> History | None:
+    def history(self) -> EventHistory | None:
         """The past events, where the model looks at them."""
 
     @property

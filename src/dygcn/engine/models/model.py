@@ -21,7 +21,7 @@ from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Wal
 from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.history import History
+from dygcn.engine.history import EventHistory
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.folder import take_tensor
 from dygcn.engine.models.links import COUNT_HALF_LIFE, FILTER, KINDS, LinkHead
@@ -377,9 +377,9 @@ class Model:
         more = self.filter.ids
         return join_ids((rows.ids, take(more, np.flatnonzero(known.find(more) < 0))))
 
-    def new_history(self) -> History | None:
+    def new_history(self) -> EventHistory | None:
         """Return an empty history; None: this model looks at none."""
-        return None if self.following is None else History(self.ids, self.following.span)
+        return None if self.following is None else EventHistory(self.ids, self.following.span)
 
     def new_filter(self) -> Filter | None:
         """Return the sums of an empty graph; None: this model has no filter."""

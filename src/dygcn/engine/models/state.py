@@ -9,7 +9,7 @@ import numpy as np
 from dygcn.engine.features import Blocks, Given, Walks, to_grid
 from dygcn.engine.graph.image import build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.history import History
+from dygcn.engine.history import EventHistory
 from dygcn.engine.models.contracts import Outcome, StateImage
 from dygcn.engine.models.readout import new_reading
 from dygcn.engine.models.surprise import SurpriseMeter
@@ -314,7 +314,7 @@ class State:
         state.rule.restore(state.graph, nodes, image.tensors)
         if model.following is not None:  # a state whose past nobody kept has no history, not an empty one
             past, span = image.history, model.following.span
-            state.history = None if past is None else History.from_image(model.ids, span, past)
+            state.history = None if past is None else EventHistory.from_image(model.ids, span, past)
         if rebuilt:
             state.rebuild()
         return state

@@ -18,7 +18,7 @@ from dygcn.engine.graph.ids import grown
 from dygcn.engine.history.columns import KNOWN, RAW
 
 if TYPE_CHECKING:
-    from dygcn.engine.history import History
+    from dygcn.engine.history import EventHistory
     from dygcn.engine.models.links import NextHead
     from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64, Nodes
 
@@ -45,7 +45,7 @@ class Surprises:
 class SurpriseMeter:
     """Measures events as it counts them for the history; the head says how likely candidates are."""
 
-    def __init__(self, history: History, head: NextHead) -> None:
+    def __init__(self, history: EventHistory, head: NextHead) -> None:
         self._history, self._head = history, head
         self._rings: Float32 = np.empty((0, RECENT), np.float32)
         self._counts: Int64 = np.empty(0, np.int64)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dygcn.engine.filter.head import FilterHead
-from dygcn.engine.filter.layout import CANDIDATES, MOST_ON_PATHS
+from dygcn.engine.filter.head import CANDIDATES, MOST_ON_PATHS, FilterHead
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import walk_kernels
 from dygcn.engine.training.samples import last_events, some_pairs

@@ -15,7 +15,7 @@ import numpy as np
 
 from dygcn.engine.events import join_events, take
 from dygcn.engine.events.batches import part_of
-from dygcn.engine.history import History
+from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models import pair_products, read_units, read_vectors
 from dygcn.engine.models.links import NextHead, count_products, next_columns
@@ -50,7 +50,7 @@ class NextLists:
 
 
 def draw_lists(
-    history: History, batch: EventBatch, begin: int, count: int, random: np.random.Generator
+    history: EventHistory, batch: EventBatch, begin: int, count: int, random: np.random.Generator
 ) -> NextLists:
     """Play events with times through an empty history, and draw a list for some before they are counted.
 
@@ -145,7 +145,7 @@ class NextSample:
 
     def __init__(self, model: Model, parts: Sequence[EventBatch], recipe: Recipe) -> None:
         self._parts, self._lists, self._span, self._products, self._first = parts, None, 0.0, None, 0
-        self.history: History | None = None
+        self.history: EventHistory | None = None
         if model.unit is None or model.baseline is not None or len(parts) < 2:
             return
         batch = join_events(list(parts))
@@ -157,7 +157,7 @@ class NextSample:
         first = first_held_out(len(parts) - 1, recipe)
         random = np.random.default_rng([model.seed, 7])
         begin = int(BEGIN * len(batch))
-        self.history = History(model.ids, self._span)
+        self.history = EventHistory(model.ids, self._span)
         self._lists = draw_lists(self.history, batch, begin, LISTS, random)
         self._names = self.history.names
         self._first = int(ends[first]) if first > 0 else len(batch)

@@ -18,7 +18,7 @@ from dygcn.live.recommending import asking_kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.graph.memory import Memory
+    from dygcn.engine.graph.ageing import Memory
     from dygcn.engine.models import State
     from dygcn.engine.records import EventBatch, Float64, Nodes
     from dygcn.serving.service.settings import CurrentSettings, Limits

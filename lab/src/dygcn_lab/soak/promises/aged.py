@@ -19,9 +19,9 @@ import numpy as np
 
 from dygcn.engine.filter import loops
 from dygcn.engine.filter.filter import Filter
-from dygcn.engine.filter.layout import SUMS, WINDOW
+from dygcn.engine.filter.head import SUMS, WINDOW
+from dygcn.engine.graph.ageing import Expiry
 from dygcn.engine.graph.constants import FOUND
-from dygcn.engine.graph.expiry import Expiry
 from dygcn.engine.models import State
 from dygcn.errors import ClockWarning
 from dygcn.live.durable.opening import open as open_folder
