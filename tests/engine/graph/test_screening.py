@@ -239,3 +239,14 @@ def test_a_saved_graph_whose_sums_would_wrap_is_refused():
     image.weight[:] = (1 << 34) - 1
     build_graph(image, fresh)
     assert len(fresh) == 9
+
+
+def test_what_relations_add_is_charged_to_the_ends_of_their_own_pair():
+    graph = Graph("int64", grid=1.0, limit=10, relations={"buy": 1.0, "view": 1.0})
+    rows = {
+        "src": [1, 1, 3, 5, 5, 5],
+        "dst": [2, 2, 4, 6, 6, 7],
+        "weight": [3.0, 3.0, 3.0, 9.0, 9.0, 1.0],
+        "relation": ["buy", "view", "buy", "view", "buy", "buy"],
+    }
+    assert list(find_refused(graph, read_events(rows, relation="relation"))) == [4, 5]

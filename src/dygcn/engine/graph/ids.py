@@ -198,6 +198,8 @@ class IdMap:
 
     def resolve(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
         """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
+        if not len(op):  # of no type, perhaps
+            return np.empty(0, np.int32), np.empty(0, np.int32)
         self.check_kind(src)
         self.check_kind(dst)
         if len(op) <= _BLOCK:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,17 +41,14 @@ class GraphImage:
         order = np.argsort(self.a.astype(np.int64) << 32 | self.b)
         faded = self.weight < 0
         ghosts = (np.cumsum(faded) - 1)[order[faded[order]]]
-        return replace(
-            self,
-            a=self.a[order],
-            b=self.b[order],
-            weight=self.weight[order],
-            ghost_weight=self.ghost_weight[ghosts],
-            ghost_t=self.ghost_t[ghosts],
-            pair_t=self.pair_t[order] if len(self.pair_t) else self.pair_t,
-            pair_count=self.pair_count[order] if len(self.pair_count) else self.pair_count,
-            parts=None if self.parts is None else self.parts.placed(np.argsort(order)),
+        places = dict.fromkeys(("a", "b", "weight"), order) | dict.fromkeys(
+            ("ghost_weight", "ghost_t"), ghosts
         )
+        if len(self.pair_t):
+            places |= {"pair_t": order, "pair_count": order}
+        parts = None if self.parts is None else self.parts.placed(np.argsort(order))
+        sorted_: dict[str, Any] = {name: getattr(self, name)[place] for name, place in places.items()}
+        return replace(self, **sorted_, parts=parts)
 
 
 def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
@@ -74,20 +71,10 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
     else:
         ghosts = weight < 0
         full, t = graph.memory.recall(a[ghosts], b[ghosts])
-    contacts, none = graph.contacts, (np.empty(0), np.empty(0, np.float32))
-    image = GraphImage(
-        graph.ids.names(nodes),
-        graph.owns(nodes),
-        first,
-        second,
-        weight,
-        full,
-        t,
-        graph.clock,
-        *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
-        *graph.edge_contacts(),
-        None if graph.relations is None else graph.relations.of(a, b),
-    )
+    contacts = graph.edge_contacts() if graph.contacts is None else graph.contacts.of(nodes)
+    of_nodes, of_edges = (graph.ids.names(nodes), graph.owns(nodes)), (first, second, weight, full, t)
+    parts = None if graph.relations is None else graph.relations.of(a, b)
+    image = GraphImage(*of_nodes, *of_edges, graph.clock, *contacts, *graph.edge_contacts(), parts)
     return image, nodes
 
 

@@ -107,6 +107,7 @@ class _Trial:
         old, carried = self._carried(nodes, a, b, aged_to)
         if graph.relations is not None:
             a, b, old = self._by_relation(nodes, a, b, buffers.pair_of[: len(batch)])
+            buffers.a[: len(a)], buffers.b[: len(b)] = a, b  # by these numbers, now
         half_life = 0.0 if graph.memory is None else graph.memory.half_life
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:

@@ -11,7 +11,7 @@ state before is staged or written again, and `close_trial` ends it. Trials can b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -204,27 +204,17 @@ class Transaction:
         buffers.reserve(count)
         status = writing.play_events(graph.arrays, events.arrays, memory.clock, events.clock)
         *counts, found = buffers.sizes[UNCHANGED:].tolist()
-        a, b, kept = buffers.a[:found], buffers.b[:found], 0 if contacts is None else found
         if status == OVERWEIGHT:
-            memory.remember(a, b, *memory.recall(a, b))  # ageing pairs were taken from the queue
+            due = buffers.a[:found], buffers.b[:found]
+            memory.remember(*due, *memory.recall(*due))  # ageing pairs were taken from the queue
             self.collect(status)
-        touched = None
+        kept = dict.fromkeys(("a", "b", "new", "ghosts", "ghost_t"), found)
+        kept |= {"last": 0, "count": 0} if contacts is None else {"last": found, "count": found}
+        columns: dict[str, Any] = {name: getattr(buffers, name)[:size] for name, size in kept.items()}
+        clocks = {"clock": events.clock, "contact_clock": events.contact_clock}
+        pairs = StagedPairs(**columns, **clocks, named=events.src, pair_of=buffers.pair_of[:count])
         if contacts is not None:
-            touched = contacts.after(events.src, events.dst, events.t, buffers.mark[:count])
-        pairs = StagedPairs(
-            a,
-            b,
-            new=buffers.new[:found],
-            last=buffers.last[:kept],
-            count=buffers.count[:kept],
-            named=events.src,
-            pair_of=buffers.pair_of[:count],
-            ghosts=buffers.ghosts[:found],
-            ghost_t=buffers.ghost_t[:found],
-            clock=events.clock,
-            contact_clock=events.contact_clock,
-            touched=touched,
-        )
+            pairs.touched = contacts.after(events.src, events.dst, events.t, buffers.mark[:count])
         return self.write_pairs(pairs, buffers.old[:found], counts)
 
     def write_pairs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int] = (0, 0, 0)) -> GraphDelta:
