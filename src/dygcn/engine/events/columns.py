@@ -34,6 +34,7 @@ _NUMBERS = {
 }
 _A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _AS_TEXT = "; .astype(str) makes strings of all"
+NO_TEXTS = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))  # never written to
 IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
 _FLOATS = {"float", "float16", "float32", "float64"}
 _KINDS = {"large_string": "string", "string_view": "string", "double": "float"}  # of Arrow, in plain words
@@ -151,7 +152,7 @@ def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
         raise EventError(f"column {name!r} holds text that is not UTF-8: {error.reason}") from None
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(byte_lengths(values, len(data)), out=offsets[1:])
-    return _checked_lengths(offsets, np.frombuffer(data, np.uint8), name)
+    return checked_strings(offsets, np.frombuffer(data, np.uint8), name)
 
 
 def byte_lengths(values: Sequence[str], total: int) -> Int64:
@@ -162,7 +163,8 @@ def byte_lengths(values: Sequence[str], total: int) -> Int64:
     return np.fromiter((len(value.encode("utf-8")) for value in values), np.int64, len(values))
 
 
-def _checked_lengths(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdColumn:
+def checked_strings(offsets: Int64, data: NDArray[np.uint8], name: str) -> IdColumn:
+    """Return ids that are text; refuse those that are too long."""
     refuse(length_faults(np.diff(offsets), name))
     return IdColumn(offsets, data)
 
@@ -210,7 +212,7 @@ def _ids_from_arrow(column: pa.Array | pa.ChunkedArray, name: str) -> IdColumn:
         # Cast first: a slice keeps its parent's buffers, a view type has others.
         whole = pa.concat_arrays([array.cast(pa.large_string())])
         offsets, data = strings_of(whole)
-        return _checked_lengths(offsets, data, name)
+        return checked_strings(offsets, data, name)
     if len(array) == 0:
         return IdColumn(np.empty(0, np.int64))
     found = _KINDS.get(str(kind), str(kind))

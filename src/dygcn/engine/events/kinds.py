@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn._late import late
-from dygcn.engine.events.columns import as_arrow, id_column, length_faults, python_ids, refuse, strings_of
+from dygcn.engine.events.columns import NO_TEXTS, as_arrow, checked_strings, id_column, python_ids, strings_of
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError, listed, shown
 
@@ -260,8 +260,8 @@ class Kinds:
         words = as_arrow(plain)
         if plain.data is None:
             if kind is None or self.type_of(kind) != "int64":
-                return self._one_by_one(plain.values[:1].tolist(), kind, name) if len(plain) else _EMPTY
-            return _prefixed(kind, words, name)
+                return self._one_by_one(plain.values[:1].tolist(), kind, name) if len(plain) else NO_TEXTS
+            return _joined(kind, words, name)
         marked = np.zeros(len(plain), np.bool_)
         for one in self.names:
             marked |= pc.starts_with(words, f"{one}:").to_numpy(zero_copy_only=False)
@@ -269,7 +269,7 @@ class Kinds:
         if kind in whole and not marked.any() and pc.all(pc.match_substring_regex(words, _DECIMAL)).as_py():
             return self._of_one_kind(IdColumn(words.cast(pa.int64()).to_numpy()), kind, name)
         if not marked.any() and kind is not None and kind not in whole:
-            return _prefixed(kind, words, name)
+            return _joined(kind, words, name)
         if marked.all() and self.fit(plain):
             return plain
         return self._one_by_one(words.to_pylist(), kind, name)
@@ -287,7 +287,7 @@ class Kinds:
         if plain is not None and len(plain) == len(of):
             types = {self.type_of(one) for one in pc.unique(of).to_pylist()}
             if types == {plain.kind}:
-                return _checked(_joined(of, as_arrow(plain)), name)
+                return _joined(of, as_arrow(plain), name)
         rows = zip(as_list(values), of.to_pylist(), strict=False)
         texts = [self._row((some, one), None, row, name) for row, (one, some) in enumerate(rows)]
         return self._texts(texts, name)
@@ -305,7 +305,7 @@ class Kinds:
             raise EventError(f"{name}: {error.reason}", row) from None
 
     def _texts(self, texts: list[str], name: str) -> IdColumn:
-        return id_column(texts, name) if texts else _EMPTY
+        return id_column(texts, name) if texts else NO_TEXTS
 
     def pairs(self, column: IdColumn) -> NDArray[Any]:
         """Return (kind, id) of stored ids, as an array of tuples."""
@@ -422,9 +422,6 @@ def _type_of(one: object) -> str:
 # ---- columns -----------------------------------------------------------------------------------------------
 
 
-_EMPTY = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
-
-
 def plain_column(values: object, name: str) -> IdColumn | None:
     """Return ids of one type as a column; None: there are tuples or several types among them."""
     if isinstance(values, list | tuple) and len({type(one) for one in values}) > 1:
@@ -436,19 +433,10 @@ def plain_column(values: object, name: str) -> IdColumn | None:
     return id_column(values, name)
 
 
-def _prefixed(kind: str, words: pa.Array, name: str) -> IdColumn:
-    return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)
-
-
-def _joined(kind: pa.Scalar | pa.Array, words: pa.Array) -> pa.Array:
-    text = words.cast(pa.large_string())
-    return pc.binary_join_element_wise(kind, text, pa.scalar(":", pa.large_string()))
-
-
-def _checked(texts: pa.Array, name: str) -> IdColumn:
-    offsets, data = strings_of(texts)
-    refuse(length_faults(np.diff(offsets), name))
-    return IdColumn(offsets, data)
+def _joined(kind: str | pa.Array, words: pa.Array, name: str) -> IdColumn:
+    kinds = pa.scalar(kind, pa.large_string()) if isinstance(kind, str) else kind
+    colon, text = pa.scalar(":", pa.large_string()), words.cast(pa.large_string())
+    return checked_strings(*strings_of(pc.binary_join_element_wise(kinds, text, colon)), name)
 
 
 def _whole(text: str) -> object:

@@ -20,6 +20,7 @@ from dygcn.engine.events.columns import (
     numbers,
     op_faults,
     relation_faults,
+    strings_of,
     time_faults,
     weight_faults,
 )
@@ -130,16 +131,9 @@ def _id_faults(values: Any, name: str) -> Iterator[Faults]:
             yield whole > np.iinfo(np.int64).max, lambda row: f"{name} is {whole[row]}; ids are below 2^63"
         if pa.types.is_large_string(values.type):
             # An empty cell may have any length: it has its reason already.
-            yield length_faults(np.diff(offsets_of(values)), name)
+            yield length_faults(np.diff(strings_of(values)[0]), name)
     elif isinstance(values, list) and values and isinstance(values[0], str):
         yield length_faults(byte_lengths(values, len("".join(values).encode("utf-8"))), name)
-
-
-def offsets_of(array: pa.Array) -> Int64:
-    """Return where each string of an Arrow large_string array begins and ends."""
-    if len(array) == 0:
-        return np.zeros(1, np.int64)
-    return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
 
 
 def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:

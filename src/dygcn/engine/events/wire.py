@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events.codec import assemble
+from dygcn.engine.events.columns import NO_TEXTS
 from dygcn.engine.events.kinds import kinds_of, stored_type
 from dygcn.engine.events.row_errors import MessageTable, Unreadable, bad_rows, keep_rows, table_with_kinds
 from dygcn.engine.events.wire_arrow import read_arrow
@@ -120,6 +121,5 @@ def _bad(row: int, reason: str, text: str) -> BadEvent:
 
 
 def _no_events(kind: str) -> EventBatch:
-    ids = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))
-    ids = ids if kind == "string" else IdColumn(np.empty(0, np.int64))
+    ids = NO_TEXTS if kind == "string" else IdColumn(np.empty(0, np.int64))
     return EventBatch(ids, ids, np.empty(0, np.int8))
