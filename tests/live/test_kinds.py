@@ -78,8 +78,8 @@ def test_any_events_in_any_cuts_are_as_if_mapped_apart(some, cuts):
 
 
 def test_an_id_that_loses_its_kind_would_be_noticed(tmp_path):
-    line = "return _checked(_joined(pa.scalar(kind, pa.large_string()), words), name)"
-    wrong = 'return _checked(_joined(pa.scalar("user", pa.large_string()), words), name)'
+    line = "kinds = pa.scalar(kind, pa.large_string()) if isinstance(kind, str) else kind"
+    wrong = 'kinds = pa.scalar("user", pa.large_string()) if isinstance(kind, str) else kind'
     assert_noticed(
         tmp_path,
         "dygcn.engine.events.kinds",
