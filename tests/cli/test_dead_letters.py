@@ -81,7 +81,7 @@ def test_letters_are_discarded(place):
     }
     assert as_json(place, "discard", "--stream", "http:a", "--limit", 10)["discarded"] == 10
     assert as_json(place, "discard", "--all")["discarded"] == COUNT - 10
-    assert as_json(place, "list") == {"total": 0, "letters": []}
+    assert as_json(place, "list") == {"total": 0, "dead_letters": []}
 
 
 def test_what_is_not_named_is_not_touched(place):
