@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 import dygcn
-from dygcn.errors import FolderInUse
+from dygcn.cli.serving import source_from
+from dygcn.errors import FolderInUse, OptionError
 from dygcn.serving.service.auth import new_token
 from tests.cli.processes import DYGCN, Process, is_refused, until, write
 from tests.cli.processes import dygcn as run
@@ -241,3 +242,11 @@ def test_a_file_that_grows_is_a_source(folder, tmp_path):
         until(lambda: served.client.get("/v1/vectors/51").status_code == 200)
         assert served.client.get("/v1/dead-letters").json()["total"] == 1
         assert served.end()[0] == 0
+
+
+def test_a_source_in_one_word():
+    assert source_from("events.ndjson").path == "events.ndjson"
+    assert source_from("redis://127.0.0.1:6379/clicks").streams == ["clicks"]
+    for word in ("ftp://here", "nats://here", "kafka:///topic"):
+        with pytest.raises(OptionError, match="is not a source"):
+            source_from(word)

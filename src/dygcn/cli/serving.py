@@ -19,7 +19,18 @@ from dygcn.serving.service.app import run_app
 from dygcn.serving.service.server import bind
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Http, ServiceSettings, Shards, Token, check_settings, read_settings
-from dygcn.serving.service.shorthand import source_from
+from dygcn.serving.sources import (
+    FileSettings,
+    KafkaSourceSettings,
+    NatsSourceSettings,
+    RedisSourceSettings,
+    SourceSettings,
+)
+
+_ALLOWED = (
+    "redis://HOST:PORT/STREAM, nats://HOST:PORT/STREAM, kafka://HOST:PORT/TOPIC, "
+    "or the path of an NDJSON file that grows"
+)
 
 
 class _Tokens(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,6 +39,21 @@ class _Tokens(msgspec.Struct, forbid_unknown_fields=True):
 
 class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
     http: _Tokens
+
+
+def source_from(text: str) -> SourceSettings:
+    """Read a source from one word; what it cannot say goes into a settings file."""
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return FileSettings(path=text)
+    place, _, name = rest.partition("/")
+    if scheme in ("redis", "nats", "kafka") and place and name:
+        if scheme == "redis":
+            return RedisSourceSettings(url=f"redis://{place}", streams=[name])
+        if scheme == "nats":
+            return NatsSourceSettings(url=f"nats://{place}", stream=name)
+        return KafkaSourceSettings(servers=place, topic=name)
+    raise OptionError(f"{scheme + '://...'!r} is not a source; allowed is {_ALLOWED}")
 
 
 def serve_folder(

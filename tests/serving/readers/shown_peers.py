@@ -5,7 +5,7 @@ import sys
 from dygcn.serving.readers import upstream
 from dygcn.serving.readers.process import main
 from dygcn.serving.service import reader_processes
-from dygcn.serving.service.connections import PEER, Connections
+from dygcn.serving.service.server import PEER, Connections
 
 
 def show():

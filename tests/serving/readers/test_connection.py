@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dygcn.serving.readers import connection
-from dygcn.serving.service.connections import Connections
+from dygcn.serving.service.server import Connections
 from dygcn.serving.service.settings import Limits
 from tests.serving.readers.test_app import VECTOR, reading
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from dygcn.serving.readers import upstream
-from dygcn.serving.service.connections import PEER
+from dygcn.serving.service.server import PEER
 from tests.serving.readers.fake_writers import ANSWER, fake_writer, is_whole
 from tests.serving.readers.test_app import reading
 from tests.serving.service.streams import until

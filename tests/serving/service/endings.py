@@ -5,7 +5,7 @@ import time
 
 from dygcn.live import DurableEmbedding
 from dygcn.live.search.index import NearestIndex
-from dygcn.serving.service.drain import Drain
+from dygcn.serving.service.lifetime import Drain
 from dygcn.serving.service.node_map import NodeMap
 from dygcn.serving.service.service import Service
 from dygcn.serving.sinks import StoreSink

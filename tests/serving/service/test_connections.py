@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from dygcn.serving.service import connections
+from dygcn.serving.service import server
 from dygcn.serving.service import server as listening
-from dygcn.serving.service.connections import Connections, peer_of
+from dygcn.serving.service.server import Connections, peer_of
 from dygcn.serving.service.settings import CurrentSettings, Limits, ServiceSettings
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import until
@@ -49,7 +49,7 @@ def test_thousands_of_idle_connections_are_no_reason_to_restart(serve):
 
 
 def test_health_that_is_counted_would_be_noticed(serve, monkeypatch):
-    monkeypatch.setattr(connections, "HEALTH", ())
+    monkeypatch.setattr(server, "HEALTH", ())
     served = serve()
     until(lambda: served.get("/readyz").status_code == 200)
     with pytest.raises(AssertionError):
@@ -95,7 +95,7 @@ def test_who_is_on_this_machine_is_not_counted(client):
 
 def test_a_share_holds_over_the_network(serve, monkeypatch):
     """Loopback is the only network that a test has, so it counts here."""
-    monkeypatch.setattr(connections, "peer_of", lambda client: client[0])
+    monkeypatch.setattr(server, "peer_of", lambda client: client[0])
     served = serve(limits=Limits(connections_per_peer=5))
     with ExitStack() as stack:
         idle(served, stack, 6)

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 import dygcn
-from dygcn.serving.service.drain import Drain
-from dygcn.serving.service.readiness import Readiness
+from dygcn.serving.service.lifetime import Drain, Readiness
 from dygcn_lab.testbed.served import served_process
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import until

@@ -12,9 +12,8 @@ from hypothesis import strategies as draw
 import dygcn
 from dygcn.errors import OtherHistory
 from dygcn.serving.service import workers as workers
-from dygcn.serving.service.histories import NEW, REFUSED, REWRITING, REWRITTEN, SAME, Verdict, judge
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.workers import SinkWorker
+from dygcn.serving.service.workers import NEW, REFUSED, REWRITING, REWRITTEN, SAME, SinkWorker, Verdict, judge
 from dygcn.serving.sinks import ParquetSettings, PostgresSettings, read_rows
 from dygcn.testing.sink_model import made_up_history
 from dygcn_lab.testbed.postgres import postgres_server

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dygcn.serving.observing.metrics import Distribution, distribution
-from dygcn.serving.service import load_history
-from dygcn.serving.service.load_history import KEPT, READS, WRITES, LoadHistory
+from dygcn.serving.service import status
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.status import KEPT, READS, WRITES, LoadHistory
 from tests.serving.service.serving import is_problem
 
 
@@ -50,12 +50,12 @@ def test_samples_are_bounded_and_in_order(steps):
 def test_an_hour_is_kept_and_no_more():
     history, clock, _ = make()
     for _ in range(KEPT + 50):
-        clock.now += load_history.INTERVAL
+        clock.now += status.INTERVAL
         history.sample()
     samples = history.since().samples
     assert len(samples) == KEPT
-    assert samples[-1].time - samples[0].time == pytest.approx(3600 - load_history.INTERVAL)
-    assert len(history._minute) == load_history._MINUTE + 1
+    assert samples[-1].time - samples[0].time == pytest.approx(3600 - status.INTERVAL)
+    assert len(history._minute) == status._MINUTE + 1
 
 
 def test_percentiles_are_of_the_last_minute():

@@ -13,8 +13,8 @@ import dygcn
 from dygcn.engine.models import Model, State
 from dygcn.serving.service import app as web
 from dygcn.serving.service.app import make_app
+from dygcn.serving.service.lifetime import warm_up
 from dygcn.serving.service.metrics import Metrics
-from dygcn.serving.service.readiness import warm_up
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.web import arrow_stream
 from tests.live.test_rolled import model_of

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from dygcn._extras import extra
 from dygcn.serving.observing.request_ids import ID_HEADER
-from dygcn.serving.service.connections import HEALTH, PEER
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.server import MOST_HEAD
+from dygcn.serving.service.server import HEALTH, MOST_HEAD, PEER
 
 with extra("serve"):
     import httptools

@@ -25,8 +25,8 @@ from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
 from dygcn.serving.service.changes import ChangeHandlers, ChangePages, Waiters
 from dygcn.serving.service.dead_letters import DeadLetterHandlers
-from dygcn.serving.service.drain import leave_behind
 from dygcn.serving.service.events import EventHandlers
+from dygcn.serving.service.lifetime import leave_behind, warm_up
 from dygcn.serving.service.links import LinkHandlers, LinkQueries
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.nearest import NearestHandlers
@@ -35,7 +35,6 @@ from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
 from dygcn.serving.service.reader_processes import behind_readers
-from dygcn.serving.service.readiness import warm_up
 from dygcn.serving.service.routes import JSON, ROUTES, V1, Route
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service

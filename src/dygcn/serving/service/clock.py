@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dygcn.live.clock import usual_jump
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
+    from dygcn.engine.models import StateWriter
 
 Jump: TypeAlias = float | Literal["usual", "any"]
 """How far the graph's clock may jump: in units of t, by the rule of `usual_jump`, or as far as it likes."""
@@ -23,7 +23,7 @@ def now_in(unit: str | None) -> float | None:
     return None if unit is None else time.time() * UNITS[unit]
 
 
-def latest_of(state: State, unit: str | None, jump: Jump) -> float | None:
+def latest_of(state: StateWriter, unit: str | None, jump: Jump) -> float | None:
     """Return the latest time that an event may have, by both clocks; None: any."""
     now, clock = now_in(unit), state.graph.clock
     by_wall = None if now is None or unit is None else now + AHEAD * UNITS[unit]
@@ -37,7 +37,7 @@ def latest_of(state: State, unit: str | None, jump: Jump) -> float | None:
 class EventClock:
     """The times that events may have now. No lock is taken for them."""
 
-    def __init__(self, state: State, unit: str | None, jump: Jump) -> None:
+    def __init__(self, state: StateWriter, unit: str | None, jump: Jump) -> None:
         self._state, self._unit, self._jump = state, unit, jump
         self._trials = 0  # odd while one is made
         self._before_trial: float | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph.ageing import Memory
-    from dygcn.engine.models import State
+    from dygcn.engine.models import StateWriter
     from dygcn.engine.records import EventBatch, Float64, Nodes
     from dygcn.serving.service.settings import CurrentSettings, Limits
 
@@ -55,19 +55,19 @@ class RowBudget:
             )
 
 
-def is_bounded(state: State) -> bool:
+def is_bounded(state: StateWriter) -> bool:
     """Say whether no event touches many rows, whoever it meets: then events are counted alone."""
     return isinstance(state.rule, ExactRule) and state.rule.pulls_some
 
 
-def expected_rows(state: State, batch: EventBatch) -> int:
+def expected_rows(state: StateWriter, batch: EventBatch) -> int:
     """Return about how many rows events will touch: each end, the nodes that add it, and so on to order K."""
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch)
     return _rows_behind(state, state.graph.find(join_ids([batch.src, batch.dst])))
 
 
-def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None, most: int) -> int:
+def expected_rows_one_by_one(state: StateWriter, batch: EventBatch, now: float | None, most: int) -> int:
     """Return about how many rows events touch that are played one after the other, and time between them.
 
     What a batch reaches twice it touches once; here every event touches all that it reaches. The count stops
@@ -87,13 +87,13 @@ def expected_rows_one_by_one(state: State, batch: EventBatch, now: float | None,
     return rows + _rows_of_ageing(state, _clocks(state, batch, now), most - rows, gone)
 
 
-def expected_rows_of_ageing(state: State, batch: EventBatch, now: float | None, most: int) -> int:
+def expected_rows_of_ageing(state: StateWriter, batch: EventBatch, now: float | None, most: int) -> int:
     """Return about how many rows the passing of time touches, to the end of a batch: ghosts weigh less."""
     due = rows_of_expiry(state, batch, now)
     return due + _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
 
 
-def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) -> int:
+def rows_of_expiry(state: StateWriter, batch: EventBatch, now: float | None = None) -> int:
     """Return about how many rows it touches that edges leave by the clock, to the end of a batch.
 
     No edge is looked at: those that were in contact again count, too.
@@ -104,7 +104,7 @@ def rows_of_expiry(state: State, batch: EventBatch, now: float | None = None) ->
     return ROWS_OF_A_BOUNDED_EVENT * count_due(expiry.queue, graph.contacts.clock_after(batch, now))
 
 
-def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
+def expected_rows_of_removal(state: StateWriter, nodes: Nodes) -> int:
     """Return about how many rows it touches to remove nodes: theirs, those of their neighbours, and so on."""
     graph = state.graph
     ends = [nodes, graph.push.arcs(nodes)[1]]
@@ -113,7 +113,7 @@ def expected_rows_of_removal(state: State, nodes: Nodes) -> int:
     return _rows_behind(state, np.concatenate(ends))
 
 
-def _rows_behind(state: State, nodes: Nodes) -> int:
+def _rows_behind(state: StateWriter, nodes: Nodes) -> int:
     """Return how many rows changes of these nodes touch; below 0 stands for one that is new."""
     graph, rule, orders = state.graph, state.rule, state.model.orders
     ring = nodes[nodes >= 0]
@@ -139,7 +139,7 @@ def _met_before(batch: EventBatch) -> list[int]:
     return met
 
 
-def rows_of_paths(state: State, ids: Sequence[int | str]) -> int:
+def rows_of_paths(state: StateWriter, ids: Sequence[int | str]) -> int:
     """Return how many rows the paths of two edges count for, by which candidates are found."""
     graph, kind = state.graph, asking_kind(state)
     nodes = np.array([graph.find_one(one, kind) for one in ids], np.int32)
@@ -150,7 +150,7 @@ def rows_of_paths(state: State, ids: Sequence[int | str]) -> int:
 # ---- time --------------------------------------------------------------------------------------------------
 
 
-def _clocks(state: State, batch: EventBatch, now: float | None) -> Float64:
+def _clocks(state: StateWriter, batch: EventBatch, now: float | None) -> Float64:
     """Return the time after each event, and after all; none where there is no memory, or no time."""
     memory = state.graph.memory
     if memory is None:
@@ -161,7 +161,7 @@ def _clocks(state: State, batch: EventBatch, now: float | None) -> Float64:
 
 
 def _rows_of_ageing(
-    state: State, clocks: Float64, most: int, gone: tuple[Nodes, Nodes, Float64] | None = None
+    state: StateWriter, clocks: Float64, most: int, gone: tuple[Nodes, Nodes, Float64] | None = None
 ) -> int:
     """Return about how many rows it touches that ghosts age, clock after clock; `gone` are those to come."""
     memory = state.graph.memory

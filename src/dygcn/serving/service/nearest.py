@@ -1,7 +1,8 @@
-"""The nearest nodes by cosine: candidates from the index, ranked by vectors of now."""
+"""The nearest nodes by cosine: candidates from an index that a thread keeps up, ranked by vectors of now."""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,10 +11,12 @@ import numpy as np
 from msgspec import UNSET
 
 from dygcn._extras import extra
-from dygcn.errors import OptionError, UnknownNode
+from dygcn.errors import OptionError, TornState, UnknownNode
 from dygcn.live.finding import EVERY_KIND, check_kind, of_kind, own_kind
 from dygcn.live.search.nearest import top_k
+from dygcn.live.search.upkeep import Cancelled
 from dygcn.schema import answers, requests
+from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import RequestParser, respond_beside
@@ -23,15 +26,20 @@ with extra("serve"):
     from starlette.responses import Response
 
 if TYPE_CHECKING:
+    from dygcn.engine.models import StateWriter
     from dygcn.engine.records import Float32, Nodes
     from dygcn.live import DurableEmbedding
-    from dygcn.live.search.index import NearestIndex
-    from dygcn.serving.service.index_worker import IndexWorker
+    from dygcn.live.search.index import IndexStatus, NearestIndex
     from dygcn.serving.service.links import LinkQueries
     from dygcn.serving.service.observations import Observations
 
 _RANKED_AGAIN = 400_000  # rows that may be ranked again under the lock: answers of small graphs are exact
 Id = int | str
+_AT_ONCE = 512  # nodes that are put into the index before others may have it
+_RECENT = 60.0  # seconds after a question in which the index is kept up
+_SHARE = 0.2  # of the time that keeping it up may take
+_LONGEST_STOP = 1.0  # seconds
+_PATIENCE = 0.05  # seconds to wait for a fresh status
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +184,76 @@ class NearestHandlers:
         if wanted.by == "score":
             raise OptionError("by score needs ids: a vector has no degree and no contacts; use by cosine")
         return await respond_beside(self._search.nearest, wanted.vector, wanted.k, wanted.kind)
+
+
+# ---- the index ----------------------------------------------------------------------------------------
+
+
+class IndexWorker:
+    """Builds the index, and keeps it up while somebody asks.
+
+    Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
+    built beside the one that is asked, so that neither who writes nor who asks waits for it.
+    """
+
+    def __init__(self, index: NearestIndex, state: StateWriter, measure_seconds: float) -> None:
+        self.index, self._state, self._measure_seconds = index, state, measure_seconds
+        self._status = index.status()
+        self._stop = threading.Event()
+        self.asked_at = -_RECENT
+        self._thread = threading.Thread(target=self._keep_up, name="dygcn-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to build and keep up the index."""
+        self.index.load()
+        self._thread.start()
+
+    def stop(self, seconds: float = _LONGEST_STOP) -> bool:
+        """Keep it up no longer, wait so long for the step that is being made, and say whether it ended.
+
+        Learning the centres of lists is one step, of many seconds where there are many nodes, and cannot be
+        interrupted. The thread then ends after it, or with the process: nobody waits, nothing is written.
+        """
+        self._stop.set()
+        self.index.cancel()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def status(self) -> IndexStatus:
+        """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
+        if not self._state.torn and self.index.lock.acquire(timeout=_PATIENCE):
+            try:
+                self._status = self.index.status()
+            finally:
+                self.index.lock.release()
+        return self._status
+
+    def _keep_up(self) -> None:
+        try:
+            self._work()
+        except TornState:  # then nothing is answered until the folder is opened again
+            note("index.failed", error="the state is torn")
+        except Cancelled:
+            return
+        except Exception as error:
+            note("index.failed", error=str(error) or type(error).__name__)
+            raise
+
+    def _work(self) -> None:
+        index, built, measured = self.index, False, time.monotonic()
+        start, nodes = measured, len(self._state.graph)
+        note("index.building", nodes=nodes)
+        while not self._stop.is_set():
+            recent = time.monotonic() - self.asked_at < _RECENT
+            dirty, begun = 0, time.monotonic()
+            if recent or not built:
+                dirty = index.refresh(_AT_ONCE)
+            if not built and not dirty:
+                built = True
+                note("index.ready", nodes=nodes, seconds=round(time.monotonic() - start, 3))
+            spent = time.monotonic() - begun
+            if built and recent and time.monotonic() - measured > self._measure_seconds:
+                index.measure()
+                measured = time.monotonic()
+            self._stop.wait(0.25 if not dirty else spent / _SHARE if built else 0.001)

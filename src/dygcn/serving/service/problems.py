@@ -34,117 +34,109 @@ _COME_AGAIN = 5  # seconds, where an error does not say it
 class ProblemType:
     """A reason for a refusal: its name and status never change, its words may."""
 
-    name: str
     status: int
+    name: str
     title: str
-    remedy: str  # what whoever asked can do
-    errors: tuple[type[DygcnError], ...] = ()  # and what inherits from them, unless another type has it
+    remedy: str  # what the client can do
 
 
-TYPES = (
-    ProblemType(
-        "bad-option", 400, "A part of the request is not allowed", "Mend what `detail` names.", (OptionError,)
+_TYPES: dict[int, tuple[tuple[str, str, str], ...]] = {  # by status: name, title and remedy
+    400: (
+        ("bad-option", "A part of the request is not allowed", "Mend what `detail` names."),
+        ("bad-event", "An event cannot be applied", "Mend the event; nothing was changed."),
+        (
+            "bad-features",
+            "Features, or an operation on them, do not fit the model",
+            "Ask for what the model can do.",
+        ),
+        ("interrupted", "The body ended too early", "Send the request again."),
     ),
-    ProblemType(
-        "bad-event", 400, "An event cannot be applied", "Mend the event; nothing was changed.", (EventError,)
+    401: (("unauthorized", "A token is needed", "Send a token that the settings name."),),
+    403: (("forbidden", "The token does not have the scope", "Use a token with the scope of the route."),),
+    404: (
+        (
+            "unknown-node",
+            "The node is not in the graph",
+            "`node` has the id. It may come with a later event.",
+        ),
+        (
+            "unknown-past",
+            "The moment is not kept, or still to come",
+            "Ask for a later moment, or keep more of the log.",
+        ),
+        ("not-found", "There is no such route", "`detail` lists the routes."),
     ),
-    ProblemType(
-        "bad-features",
-        400,
-        "Features, or an operation on them, do not fit the model",
-        "Ask for what the model can do.",
-        (FeatureError,),
+    405: (("method-not-allowed", "The route has other methods", "See the header Allow."),),
+    408: (("too-slow", "The body did not come in time", "Send it faster, or in parts."),),
+    409: (
+        ("sequence-gap", "Earlier events of this client are missing", "Go on with the sequence `expected`."),
+        (
+            "forgotten-client",
+            "The client was forgotten",
+            "Go on with `expected` as sequence and as expected, if you know that all before it arrived.",
+        ),
     ),
-    ProblemType("interrupted", 400, "The body ended too early", "Send the request again."),
-    ProblemType("unauthorized", 401, "A token is needed", "Send a token that the settings name."),
-    ProblemType(
-        "forbidden", 403, "The token does not have the scope", "Use a token with the scope of the route."
+    413: (
+        ("too-large", "The body is larger than allowed", "Send it in parts."),
+        (
+            "too-many-members",
+            "The compressed body has too many parts",
+            "Compress it as one gzip member or zstd frame.",
+        ),
     ),
-    ProblemType(
-        "unknown-node",
-        404,
-        "The node is not in the graph",
-        "`node` has the id. It may come with a later event.",
-        (UnknownNode,),
+    415: (
+        ("unsupported-media-type", "The body is of another type", "Send what `detail` names."),
+        (
+            "unsupported-encoding",
+            "The body is compressed in another way",
+            "Send gzip, zstd, or no `Content-Encoding`.",
+        ),
     ),
-    ProblemType(
-        "unknown-past",
-        404,
-        "The moment is not kept, or still to come",
-        "Ask for a later moment, or keep more of the log.",
-        (NoSuchPast,),
+    421: (("misdirected", "The service is not known by that host name", "Add the name to `http.names`."),),
+    429: (
+        ("overloaded", "Too much waits already", "Come again after `retry_after` seconds."),
+        (
+            "too-many-clients",
+            "No more clients can be followed",
+            "Reuse a name, or have an administrator forget one.",
+        ),
     ),
-    ProblemType("not-found", 404, "There is no such route", "`detail` lists the routes."),
-    ProblemType("method-not-allowed", 405, "The route has other methods", "See the header Allow."),
-    ProblemType("too-slow", 408, "The body did not come in time", "Send it faster, or in parts."),
-    ProblemType(
-        "sequence-gap",
-        409,
-        "Earlier events of this client are missing",
-        "Go on with the sequence `expected`.",
-        (SequenceGap,),
+    500: (("internal-error", "Something broke inside the service", "Its log says what."),),
+    503: (
+        ("closing", "The service is going down", "Come again when it is back."),
+        (
+            "write-failed",
+            "A write to disk failed, and events are refused",
+            "Mend the disk and restart the service; acknowledged events are safe, reads go on.",
+        ),
+        ("storage", "The log cannot be used", "See the log of the service."),
+        ("unavailable", "The service cannot answer this now", "See `detail`."),
+        ("not-ready", "The service is not ready for requests", "Come again; `detail` says why."),
+        ("writer-gone", "The writing process does not answer", "Come again; see the log."),
+        ("too-many-connections", "There are too many connections", "Close some, or raise the limit."),
     ),
-    ProblemType(
-        "forgotten-client",
-        409,
-        "The client was forgotten",
-        "Go on with `expected` as sequence and as expected, if you know that all before it arrived.",
-    ),
-    ProblemType("too-large", 413, "The body is larger than allowed", "Send it in parts."),
-    ProblemType(
-        "too-many-members",
-        413,
-        "The compressed body has too many parts",
-        "Compress it as one gzip member or zstd frame.",
-        (TooManyMembers,),
-    ),
-    ProblemType("unsupported-media-type", 415, "The body is of another type", "Send what `detail` names."),
-    ProblemType(
-        "unsupported-encoding",
-        415,
-        "The body is compressed in another way",
-        "Send gzip, zstd, or no `Content-Encoding`.",
-    ),
-    ProblemType(
-        "misdirected", 421, "The service is not known by that host name", "Add the name to `http.names`."
-    ),
-    ProblemType(
-        "overloaded",
-        429,
-        "Too much waits already",
-        "Come again after `retry_after` seconds.",
-        (Overloaded,),
-    ),
-    ProblemType(
-        "too-many-clients",
-        429,
-        "No more clients can be followed",
-        "Reuse a name, or have an administrator forget one.",
-    ),
-    ProblemType("internal-error", 500, "Something broke inside the service", "Its log says what."),
-    ProblemType("closing", 503, "The service is going down", "Come again when it is back.", (Closing,)),
-    ProblemType(
-        "write-failed",
-        503,
-        "A write to disk failed, and events are refused",
-        "Mend the disk and restart the service; acknowledged events are safe, reads go on.",
-        (WriteFailed,),
-    ),
-    ProblemType("storage", 503, "The log cannot be used", "See the log of the service.", (StorageError,)),
-    ProblemType("unavailable", 503, "The service cannot answer this now", "See `detail`.", (DygcnError,)),
-    ProblemType("not-ready", 503, "The service is not ready for requests", "Come again; `detail` says why."),
-    ProblemType("writer-gone", 503, "The writing process does not answer", "Come again; see the log."),
-    ProblemType(
-        "too-many-connections", 503, "There are too many connections", "Close some, or raise the limit."
-    ),
-)
+}
+OF_ERRORS: dict[type[DygcnError], str] = {  # and of what inherits from them, unless it has its own
+    OptionError: "bad-option",
+    EventError: "bad-event",
+    FeatureError: "bad-features",
+    UnknownNode: "unknown-node",
+    NoSuchPast: "unknown-past",
+    SequenceGap: "sequence-gap",
+    TooManyMembers: "too-many-members",
+    Overloaded: "overloaded",
+    Closing: "closing",
+    WriteFailed: "write-failed",
+    StorageError: "storage",
+    DygcnError: "unavailable",
+}
+TYPES = tuple(ProblemType(status, *row) for status, rows in _TYPES.items() for row in rows)
 BY_NAME = {one.name: one for one in TYPES}
-_BY_ERROR = {error: one for one in TYPES for error in one.errors}
 
 
 def type_of(error: DygcnError) -> ProblemType:
     """Return the type of an error: that of its nearest class."""
-    return next(_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _BY_ERROR)
+    return next(BY_NAME[OF_ERRORS[kind]] for kind in type(error).__mro__ if kind in OF_ERRORS)
 
 
 def problem(

@@ -11,15 +11,12 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import RowBudget
-from dygcn.serving.service.drain import Drain
-from dygcn.serving.service.index_worker import IndexWorker
 from dygcn.serving.service.ingest_queue import IngestQueue, Listeners
-from dygcn.serving.service.load_history import LoadHistory
-from dygcn.serving.service.nearest import NearestSearch
+from dygcn.serving.service.lifetime import Drain, Readiness
+from dygcn.serving.service.nearest import IndexWorker, NearestSearch
 from dygcn.serving.service.observations import Observations, SurpriseRecord
-from dygcn.serving.service.readiness import Readiness
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
-from dygcn.serving.service.status import Parts, StatusReport
+from dygcn.serving.service.status import LoadHistory, Parts, StatusReport
 from dygcn.serving.service.vectors import PastReads, VectorReads
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import OnOtherHistory, Sink, make_sink
@@ -95,8 +92,11 @@ class Service:
 
     def start(self) -> None:
         """Begin to read sources, write sinks and keep the index."""
-        for part in (self.index_worker, *self.sinks, *self.sources, self.readiness, self.load_history):
-            part.start()
+        self.index_worker.start()
+        for worker in (*self.sinks, *self.sources):
+            worker.start()
+        self.readiness.start()
+        self.load_history.start()
 
     def stop(self) -> None:
         """Drain: read no more, apply what waits, write a snapshot, bring sinks up to it while there is time.

@@ -139,26 +139,23 @@ def read_settings(path: str) -> ServiceSettings:
 
 def check_settings(settings: ServiceSettings) -> ServiceSettings:
     """Refuse settings that contradict each other, or would open a door."""
-    for name in Limits.__struct_fields__:
-        if not 0 < getattr(settings.limits, name) < float("inf"):
-            raise OptionError(f"limits.{name} is {getattr(settings.limits, name)}; allowed is above 0")
-    if not 0 <= settings.http.port < 1 << 16:
-        raise OptionError(f"http.port is {settings.http.port}; allowed is 0 (any free one) to 65535")
-    if not 0 <= settings.http.readers <= MOST_READERS:
-        raise OptionError(f"http.readers is {settings.http.readers}; allowed is 0 to {MOST_READERS}")
-    if settings.http.readers and not hasattr(socket, "SO_REUSEPORT"):
+    endless, http, nearest = float("inf"), settings.http, settings.nearest
+    jump = settings.clock_jump
+    checks: list[tuple[str, Any, bool, str]] = [
+        *((f"limits.{name}", one, 0 < one < endless, "above 0") for name, one in _fields(settings.limits)),
+        ("http.port", http.port, 0 <= http.port < 1 << 16, "0 (any free one) to 65535"),
+        ("http.readers", http.readers, 0 <= http.readers <= MOST_READERS, f"0 to {MOST_READERS}"),
+        ("nearest.exact_up_to", nearest.exact_up_to, nearest.exact_up_to >= 0, "0 or more"),
+        ("nearest.measure_seconds", nearest.measure_seconds, nearest.measure_seconds > 0, "above 0"),
+        ("clock_jump", jump, not isinstance(jump, float) or jump > 0, 'above 0, "usual" or "any"'),
+        ("snapshot_every", settings.snapshot_every, settings.snapshot_every >= 1, "1 or more"),
+        ("drain_seconds", settings.drain_seconds, 0 < settings.drain_seconds < endless, "above 0"),
+    ]
+    for name, value, good, allowed in checks:
+        if not good:
+            raise OptionError(f"{name} is {value}; allowed is {allowed}")
+    if http.readers and not hasattr(socket, "SO_REUSEPORT"):
         raise OptionError("http.readers needs SO_REUSEPORT and Unix sockets, which this system does not have")
-    if settings.nearest.exact_up_to < 0:
-        raise OptionError(f"nearest.exact_up_to is {settings.nearest.exact_up_to}; allowed is 0 or more")
-    if not settings.nearest.measure_seconds > 0:
-        seconds = settings.nearest.measure_seconds
-        raise OptionError(f"nearest.measure_seconds is {seconds}; allowed is above 0")
-    if isinstance(settings.clock_jump, float) and not settings.clock_jump > 0:
-        raise OptionError(f'clock_jump is {settings.clock_jump}; allowed is above 0, "usual" or "any"')
-    if settings.snapshot_every < 1:
-        raise OptionError(f"snapshot_every is {settings.snapshot_every}; allowed is 1 or more")
-    if not 0 < settings.drain_seconds < float("inf"):
-        raise OptionError(f"drain_seconds is {settings.drain_seconds}; allowed is above 0")
     if settings.track_surprise and settings.shards is not None:
         raise OptionError(
             "track_surprise is true, and shards keep no history of events; allowed is one process: leave out "
@@ -178,6 +175,10 @@ def check_settings(settings: ServiceSettings) -> ServiceSettings:
             "listen on 127.0.0.1, or add a token (`dygcn token` makes one)"
         )
     return settings
+
+
+def _fields(settings: msgspec.Struct) -> list[tuple[str, Any]]:
+    return [(name, getattr(settings, name)) for name in settings.__struct_fields__]
 
 
 def is_loopback(host: str) -> bool:

@@ -189,5 +189,5 @@ class VectorHandlers:
         if ARROW not in request.headers.get("accept", ""):
             return respond(found)
         kind = pa.int64() if self._parser.kind == "int64" else pa.string()
-        moment = {} if as_of is None else {"digest": found.digest, "logged": found.logged}
+        moment = {name: text for name in ("digest", "logged") if (text := getattr(found, name)) is not None}
         return arrow_answer({"id": pa.array(found.ids, kind)}, found.vectors, found.sequence, **moment)

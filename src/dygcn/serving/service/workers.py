@@ -6,8 +6,9 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -19,15 +20,6 @@ from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.live.durable.storage.layout import keep_cursor, read_cursor
 from dygcn.serving.observing.events import Reachable, note
-from dygcn.serving.service.histories import (
-    REFUSED,
-    REWRITING,
-    REWRITTEN,
-    SAME,
-    HistoryLog,
-    SinkCursor,
-    judge,
-)
 from dygcn.serving.service.ingest_queue import (
     Closing,
     IngestQueue,
@@ -36,17 +28,20 @@ from dygcn.serving.service.ingest_queue import (
     dead_letters_of,
 )
 from dygcn.serving.sinks import OnOtherHistory, Sink
+from dygcn.serving.sinks.histories import admit, described
 from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
     from dygcn.live import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.observations import Observations
+    from dygcn.serving.sinks import OnOtherHistory
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
 _ROWS, _BETWEEN = 1_000, 0.1
 _FOREVER = float("inf")
 _ONE_BEGINS = threading.Lock()
+SAME, NEW, REWRITING, REWRITTEN, REFUSED = "same", "new", "rewriting", "rewritten", "refused"
 
 
 class _Worker:
@@ -370,3 +365,81 @@ class SinkWorker(_Worker):
             "failures": self.failures,
             **self._times(),
         }
+
+
+# ---- whose rows a sink has ----------------------------------------------------------------------------
+
+
+class HistoryLog(Protocol):
+    """What a sink's worker asks of the embedding that it writes out: where its log is, and what it was."""
+
+    @property
+    def history(self) -> History:
+        """The position now."""
+
+    def confirms(self, history: History) -> bool:
+        """Say whether our log has this chain value at this sequence of this epoch."""
+
+    def begin_epoch(self) -> History:
+        """Begin an epoch of a greater generation: all that was written before is of another history."""
+
+
+class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
+    """How far a sink came, as it is kept in the folder.
+
+    It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
+    log that goes on there.
+    """
+
+    next: str = ""  # the cursor in the feed
+    delete_below: int | None = None  # what the sink has from before this sequence is to go, once all is there
+    history: History | None = None  # the last position that was written
+    reached: int = 0  # the sequence up to which nothing is missing
+    why: str = ""  # all is being written again, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a worker does with a sink that it has opened."""
+
+    history: str  # SAME, NEW or REWRITING
+    why: str = ""
+    anew: bool = False  # write everything, whatever the kept cursor says
+    begin_epoch: bool = False  # first begin a new epoch, whose generation keeps other writers out
+
+
+def judge(
+    held: History | None, kept: History | None, log: HistoryLog, rule: OnOtherHistory, name: str
+) -> Verdict:
+    """Return what to do where a sink holds rows up to a position."""
+    ours = log.history
+    if held is None:
+        return Verdict(NEW, f"{name} held nothing: all rows are written", anew=True)
+    if (held.generation, held.epoch) == (ours.generation, ours.epoch):
+        if held == kept or log.confirms(held):
+            return _of_our_history(held, kept, log, name)
+        of = f"a copy of this folder that went another way ({described(held)}; our log says otherwise)"
+    else:
+        if held.generation >= ours.generation:
+            admit(held, ours, name)
+        of = f"an older history ({described(held)}; ours is {described(ours)})"
+    if rule == "refuse":
+        raise OtherHistory(
+            f'{name} holds rows of {of}, and its setting other_history is "refuse": choose another cursor, '
+            'remove what is there, or set other_history = "rewrite"'
+        )
+    why = f"{name} held rows of {of}: all rows are written again, those of the other history are taken out"
+    return Verdict(REWRITING, why, anew=True, begin_epoch=held.epoch == ours.epoch)
+
+
+def _of_our_history(held: History, kept: History | None, log: HistoryLog, name: str) -> Verdict:
+    """Return what to do where the sink holds rows of our history: go on, if we know from where."""
+    if kept is None or (held != kept and not log.confirms(kept)):
+        return Verdict(SAME, anew=True)
+    if held.sequence < kept.sequence:
+        why = (
+            f"{name} holds rows up to sequence {held.sequence}, and sequence {kept.sequence} was written: it "
+            "lost some, or was restored from a copy; all rows are written again"
+        )
+        return Verdict(REWRITING, why, anew=True)
+    return Verdict(SAME)

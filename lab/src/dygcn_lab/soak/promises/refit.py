@@ -15,7 +15,7 @@ import numpy as np
 import dygcn
 from dygcn._extras import extra
 from dygcn.serving.service import workers as workers
-from dygcn.serving.service.histories import SAME, Verdict
+from dygcn.serving.service.workers import SAME, Verdict
 from dygcn.serving.sinks import PostgresSettings
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.testbed.postgres import postgres_server
