@@ -48,17 +48,8 @@ LIVE = {
     "what_if",
 }
 DURABLE = LIVE | {"close", "feed", "forget", "lock", "sequence", "snapshot", "streams"}
-CLIENT_ALONE = {
-    "changes",
-    "close",
-    "dead_letters",
-    "discard",
-    "page",
-    "position",
-    "ready",
-    "replay",
-    "status",
-}
+CLIENT_ALONE = {"changes", "close", "dead_letters", "discard", "page", "position", "ready"}
+CLIENT_ALONE |= {"replay", "status"}
 GENERAL = {"folder", "as_json", "form"}  # of commands: where the embedding is, how to print, how to read
 
 
