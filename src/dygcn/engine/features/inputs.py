@@ -112,7 +112,6 @@ class Hashed:
 
     @property
     def length(self) -> float:
-        """Every column is as large as its scale."""
         return float(np.sqrt(self.width)) * 2.0**GRID_BITS
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
@@ -128,7 +127,6 @@ class Hashed:
         return self._table
 
     def write(self, delta: FeatureDelta) -> None:
-        """Refuse: hashed features are a function of the id."""
         if len(delta.nodes):
             raise FeatureError(CANNOT_BE_SET["hashed"])
 
@@ -185,11 +183,9 @@ class Walks:
 
     @property
     def length(self) -> float:
-        """Rows have length one."""
         return float(2.0**GRID_BITS / self.table.scale)
 
     def unit_table(self, names: Names) -> UnitTable:
-        """Return where rows come from, for compiled loops."""
         if self._names is not names:
             self._units, self._names = row_table(names.hashes_of(self.table.ids), self.table.rows), names
         return self._units
@@ -203,15 +199,12 @@ class Walks:
             hashes[gone] = np.frombuffer(os.urandom(8 * len(gone)), np.uint64)  # which no id has
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
-        """Return x as it is stored: from -127 to 127."""
         return units_of(self.unit_table(names), names.hashes.take(nodes))
 
     def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
-        """Return x of ids that need not be in the graph."""
         return units_of(self.unit_table(names), names.hashes_of(ids))
 
     def write(self, delta: FeatureDelta) -> None:
-        """Refuse: rows are a part of the model."""
         if len(delta.nodes):
             raise FeatureError(CANNOT_BE_SET["walks"])
 
@@ -257,7 +250,6 @@ class Given:
 
     @property
     def length(self) -> float:
-        """Every column is as large as its scale."""
         return float(np.sqrt(self.width)) * 2.0**GRID_BITS
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
@@ -286,7 +278,6 @@ class Given:
         self._own.put(nodes, rows, own)
 
     def write(self, delta: FeatureDelta) -> None:
-        """Replace rows."""
         self._own.put(delta.nodes, delta.new, delta.has)
 
 
@@ -310,11 +301,9 @@ class Blocks:
 
     @property
     def length(self) -> float:
-        """The length of one block: rows have length one."""
         return self.walks.length
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
-        """Return x as it is stored: from -127 to 127."""
         out = np.zeros((len(nodes), self.width), np.int8)
         out[:, : self.first], has = self.walks.units(nodes, names)
         out[:, self.first :], own = self._own.of(nodes)
@@ -325,27 +314,21 @@ class Blocks:
         return self.walks.units(nodes, names)[1] | own
 
     def with_own(self, rows: Int32, own: Stored) -> Int32:
-        """Return rows on the grid with other features of their own."""
         rows = rows.copy()
         rows[:, self.first :] = own.astype(np.int32) << self.message_shift
         return rows
 
     def without_own(self, rows: Int32) -> Int32:
-        """Return rows on the grid as they are without features of their own."""
         return self.with_own(rows, np.zeros((len(rows), self.given), np.int8))
 
     def saved(self, nodes: Nodes) -> Stored:
-        """Return the second block of nodes that own features."""
         return self._own.of(nodes)[0]
 
     def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
-        """Replace rows of the second block, as they are stored."""
         self._own.put(nodes, rows, own)
 
     def write(self, delta: FeatureDelta) -> None:
-        """Replace rows of the second block."""
         self.put(delta.nodes, (delta.new[:, self.first :] >> self.message_shift).astype(np.int8), delta.has)
 
     def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
-        """Find no row in the model for some ids any more; `rest` is the table without them."""
         self.walks.drop(ids, rest, names)
