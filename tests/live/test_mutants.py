@@ -161,10 +161,10 @@ def hunt(few):
 LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
-        "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
+        "reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
         "old = arcs.changes.changed_senders\n"
         "write_messages(step.sums, old, changed_senders, step.out.table, step.out.has)\n"
-        "return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
+        "reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
         -1,
     ),
     "those who left are reported as changed": (

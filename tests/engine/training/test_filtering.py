@@ -180,7 +180,7 @@ def test_who_is_no_answer_is_ranked_by_the_score_of_a_link():
 def test_an_id_that_is_not_there_scores_nothing_whatever_left_before():
     live = fitted()
     live.update(remove_nodes=[("item", 3)])
-    assert live.score(("user", 0), ("item", 999), links="filter", missing="cold").tolist() == [0.0]
+    assert live.score(("user", 0), ("item", 999), links="filter", missing="cold") == 0.0
 
 
 def test_a_filter_has_no_link_vectors():

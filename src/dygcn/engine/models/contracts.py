@@ -57,13 +57,8 @@ class Reading(Protocol):
 class Messages(Protocol):
     """The messages of a state of the exact rule; on shards, each call waits for their owners."""
 
-    @property
-    def features(self) -> Features:
-        """Where h_0 comes from."""
-
-    @property
-    def orders(self) -> int:
-        """K, how far a change is propagated."""
+    features: Features  # where h_0 comes from
+    orders: int  # K, how far a change is propagated
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
@@ -78,29 +73,18 @@ class Messages(Protocol):
 class StateReader(Protocol):
     """A state that can be read; nothing here changes it."""
 
-    @property
-    def model(self) -> Model:
-        """What `fit` decided."""
+    model: Model
+    rule: Rule  # what is kept of every node
+    history: EventHistory | None  # the past events, where the model looks at them
+    filter: Filter | None  # the sums that recommendations are read from
 
     @property
     def graph(self) -> Graph:
         """The graph; on shards, what it says of edges waits for their owners."""
 
     @property
-    def rule(self) -> Rule:
-        """What is kept of every node."""
-
-    @property
     def exact(self) -> Messages:
         """The messages; a FeatureError for a rule that keeps vectors."""
-
-    @property
-    def history(self) -> EventHistory | None:
-        """The past events, where the model looks at them."""
-
-    @property
-    def filter(self) -> Filter | None:
-        """The sums that recommendations are read from."""
 
     @property
     def past_ids(self) -> IdColumn | None:
@@ -132,9 +116,7 @@ class StateReader(Protocol):
 class StateWriter(StateReader, Protocol):
     """A state that can be changed, by one thread at a time."""
 
-    @property
-    def transaction(self) -> Transaction:
-        """What stages, writes and takes back; every change is made in it."""
+    transaction: Transaction  # every change is made in it
 
     @property
     def changing(self) -> AbstractContextManager[object]:

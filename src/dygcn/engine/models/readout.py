@@ -9,6 +9,7 @@ else was asked for. (BLAS does not promise that.)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -132,23 +133,21 @@ def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int,
     return ReadBuffers(weights, steps, steps * 2.0**message_shift, floor, floor)
 
 
+@dataclass(eq=False)
 class ReadPlan:
     """What the readout takes from a model whose features are looked up: all but the rows themselves."""
 
-    def __init__(
-        self,
-        weights: Sequence[Float32],
-        scales: Float64,
-        seed: int,
-        floor: float,
-        dim: int,
-        mixed: bool,
-        message_shift: int,
-    ) -> None:
-        self.weights, self.scales, self.seed, self.floor = weights, scales, seed, floor
-        self.dim, self.mixed, self.message_shift = dim, mixed, message_shift
+    weights: Sequence[Float32]
+    scales: Float64
+    seed: int
+    floor: float
+    dim: int
+    mixed: bool  # weights are numbers, and vectors have length one: those of a walk model
+    message_shift: int  # of the features
+
+    def __post_init__(self) -> None:
         self._unused: list[ReadBuffers] = []
-        self._signs = Hashed(len(scales), seed)
+        self._signs = Hashed(len(self.scales), self.seed)
 
     def vectors(
         self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows], pulls: Pulls | None = None

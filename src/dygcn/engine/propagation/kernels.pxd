@@ -41,8 +41,6 @@ cdef void _prefetch_sums(SumRows sums, int64_t node, int64_t slot) noexcept nogi
 cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, MessageBuffer frontier, MessageBuffer out, Py_ssize_t at, Py_ssize_t out_row, ArcArrays pull) noexcept nogil
 @cython.locals(changed=int64_t)
 cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, MessageBuffer frontier, MessageBuffer out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
-@cython.locals(n=int64_t)
-cdef (int64_t, int64_t) finish_order(Py_ssize_t found, Tools tools, Step step, MessageBuffer frontier, Arcs arcs, Py_ssize_t changed_senders, int64_t reached) noexcept nogil
 @cython.locals(pushes=int64_t, found=int64_t, moving=int64_t, n=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t) do_order(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, Step step, int64_t reached) noexcept nogil
 @cython.locals(done=(int64_t, int64_t, int64_t, int64_t))

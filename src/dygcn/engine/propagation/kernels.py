@@ -163,26 +163,6 @@ def add_part(
     return changed
 
 
-def finish_order(
-    found: int,
-    tools: Tools,
-    step: Step,
-    frontier: MessageBuffer,
-    arcs: Arcs,
-    changed_senders: int,
-    reached: int,
-) -> tuple[int, int]:
-    """Write one gathered order; return how many messages changed and how many nodes the update has reached.
-
-    Old messages of this order are taken first, before its sums are written: the next order needs them.
-    """
-    write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)
-    n = _add_up(found, tools.work, step.sums, frontier, step.out, 0, changed_senders, arcs.pull)
-    if step.order == 1:
-        follow(tools.heavy, step.out, n, arcs.push)
-    return n, note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)
-
-
 def do_order(
     frontier: MessageBuffer,
     senders: int,
@@ -210,7 +190,12 @@ def do_order(
         for i in range(found):
             _prefetch_sums(step.sums, tools.work.receivers[i], tools.work.slots[i])
             prefetch_8(tools.marks.seen, tools.work.receivers[i])
-    n, reached = finish_order(found, tools, step, frontier, arcs, changed_senders, reached)
+    # Old messages of this order are taken first, before its sums are written: the next order needs them.
+    write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)
+    n = _add_up(found, tools.work, step.sums, frontier, step.out, 0, changed_senders, arcs.pull)
+    if step.order == 1:
+        follow(tools.heavy, step.out, n, arcs.push)
+    reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)
     return DONE, found, n, reached
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -205,13 +206,13 @@ class Search:
         """Return the best settings that a search, one after the other, finds."""
         best, value = dict(START), self.value(START)
         tried = {tuple(best.items())}
-        for option in (*_coarse(timed), *_coarse(timed), *_finer(timed), *_finer(timed)):
-            other = option(best)
+        for other in chain(*(options(best, timed) for options in (_coarse, _coarse, _finer, _finer))):
             if tuple(other.items()) in tried or len(tried) == MOST_TRIED:
                 continue
             tried.add(tuple(other.items()))
             if (found := self.value(other)) > value + 1e-6:
-                best, value = other, found
+                best.update(other)
+                value = found
         return best
 
     def value(self, settings: Mapping[str, float]) -> float:
@@ -316,33 +317,20 @@ class Search:
         return self._remember("paths", part, made)
 
 
-Option: TypeAlias = "Callable[[dict[str, float]], dict[str, float]]"
-
-
-def _coarse(timed: bool) -> Iterator[Option]:
-    """Yield options that put a setting in the place of what was found so far."""
+def _coarse(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
+    """Yield what was found so far with one setting replaced; `best` may change in between."""
     for name, values in GRID.items():
-        for changed in [{name: value} for value in values] if timed or name not in _OF_TIMES else ():
-            yield partial(_replaced, changed)
-        if name == "degree" and timed:
-            for changed in TRENDS:
-                yield partial(_replaced, changed)
+        for value in values if timed or name not in _OF_TIMES else ():
+            yield best | {name: value}
+        for changed in TRENDS if name == "degree" and timed else ():
+            yield best | changed
 
 
-def _replaced(changed: dict[str, float], best: dict[str, float]) -> dict[str, float]:
-    return best | changed
-
-
-def _finer(timed: bool) -> Iterator[Option]:
-    """Yield options that make a setting somewhat smaller or greater; one that is off stays off."""
+def _finer(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
+    """Yield the same with a setting somewhat smaller or greater; one that is off stays off."""
     for name in START:
-        for factor in _FINER if timed or name not in _OF_TIMES else ():
-            if name != "degree":
-                yield partial(_scaled, name, factor)
-
-
-def _scaled(name: str, factor: float, best: dict[str, float]) -> dict[str, float]:
-    return best | {name: best[name] * factor} if name != "lately" or best["trend"] else best
+        for factor in _FINER if (timed or name not in _OF_TIMES) and name != "degree" else ():
+            yield best | ({name: best[name] * factor} if name != "lately" or best["trend"] else {})
 
 
 # ---- from events to a head ---------------------------------------------------------------------------------
