@@ -120,7 +120,7 @@ LINES = {
         "pass",
     ),
     "a mark of a batch stays": (
-        "dygcn.engine.propagation.at_once",
+        "dygcn.engine.propagation.kernels",
         "plan.tools.marks.seen[plan.tools.reached.nodes[i]] = 0",
         "pass",
     ),

@@ -23,15 +23,15 @@ def held(live):
     for sums in rule.sums:
         yield sums.arrays, (sums.degree, sums.slot, sums.narrow, sums.wide, sums._free, sums._counts)
     buffers, plan = rule._buffers, rule._plan_of_now(graph)
-    arcs, tools, step = plan.parts[0], plan.parts[3], plan.parts[5]
+    arcs, tools, step = plan.arrays[0], plan.arrays[3], plan.arrays[5]
     given = buffers.few, graph.pull.arrays, graph.push.arrays, graph.weight_shift
     yield Parts((arcs.changes, arcs.pull, arcs.push, arcs.shift)), given
     heavy = rule._heavy.rows
     yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reached, heavy)
     scratch = arcs, buffers.start, buffers.wanted, tools, rule.heavy_from, step
-    yield Parts(plan.parts), (*scratch, rule.features.unit_table(ids), ids.arrays)
+    yield Parts(plan.arrays), (*scratch, rule.features.unit_table(ids), ids.arrays)
     arcs = graph.pull.arrays, graph.push.arrays
-    yield plan.parts[-1], (graph.buffers.arrays, *arcs, graph.node_arrays)
+    yield plan.arrays[-1], (graph.buffers.arrays, *arcs, graph.node_arrays)
     for order, sums in enumerate(rule.sums, 1):
         yield Parts(step.parts), (sums.arrays, buffers.buffer(order, order == rule.orders))
         step = step.parts[-1]

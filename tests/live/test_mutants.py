@@ -168,7 +168,7 @@ LINES = {
         -1,
     ),
     "those who left are reported as changed": (
-        "dygcn.engine.propagation.at_once",
+        "dygcn.engine.propagation.kernels",
         "plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph",
         "plan.tools.marks.seen[batch.nodes[2, i]] = 0",
         exact.FEW_EVENTS,

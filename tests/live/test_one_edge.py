@@ -87,7 +87,7 @@ def hunt():
             "return plain and self.weight_shift <= self.plain_shift",
             "return plain",
         ),
-        ("dygcn.engine.propagation.at_once", "plan.t[0] = t", "plan.t[0] = 0.0"),
+        ("dygcn.engine.propagation.kernels", "plan.t[0] = t", "plan.t[0] = 0.0"),
     ],
     ids=["finer weights", "time"],
 )
@@ -139,6 +139,6 @@ def test_a_copy_shares_the_rows_of_the_model():
     live.update(add=[(1, 5)])
     copied = copy.deepcopy(live)
     copied.update(remove=[(1, 5)])
-    first, second = (one._state.rule._plan.parts[6].arrays[2] for one in (live, copied))
+    first, second = (one._state.rule._plan.arrays[6].arrays[2] for one in (live, copied))
     assert np.shares_memory(first, second)
     assert live.digest() == live.recompute().digest() != copied.digest() == copied.recompute().digest()

@@ -25,9 +25,8 @@ from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY, arcs_that_turn, divide_all, due_tiers, set_tiers
 from dygcn.engine.propagation import kernels
-from dygcn.engine.propagation.at_once import UpdatePlan, update_at_once, update_edge
 from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows
-from dygcn.engine.propagation.kernels import Step, Tools
+from dygcn.engine.propagation.kernels import Step, Tools, UpdatePlan, update_at_once, update_edge
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.engine.propagation.pulling import PulledArcs, Pulls, add_pulled, put_whole
 from dygcn.engine.propagation.spreading import Frontier, ScratchBuffers, Spreading
