@@ -27,14 +27,14 @@ def held(live):
     given = buffers.few, graph.pull.arrays, graph.push.arrays, graph.weight_shift
     yield Parts((arcs.changes, arcs.pull, arcs.push, arcs.shift)), given
     heavy = rule._heavy.rows
-    yield Parts(tools.parts), (buffers.works[0], spreading.marks, buffers.reached, heavy)
+    yield Parts(tools.arrays), (buffers.works[0], spreading.marks, buffers.reached, heavy)
     scratch = arcs, buffers.start, buffers.wanted, tools, rule.heavy_from, step
     yield Parts(plan.arrays), (*scratch, rule.features.unit_table(ids), ids.arrays)
     arcs = graph.pull.arrays, graph.push.arrays
     yield plan.arrays[-1], (graph.buffers.arrays, *arcs, graph.node_arrays)
     for order, sums in enumerate(rule.sums, 1):
-        yield Parts(step.parts), (sums.arrays, buffers.buffer(order, order == rule.orders))
-        step = step.parts[-1]
+        yield Parts(step.arrays), (sums.arrays, buffers.buffer(order, order == rule.orders))
+        step = step.arrays[-1]
 
 
 class Parts:

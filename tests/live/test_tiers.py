@@ -13,7 +13,7 @@ from dygcn.engine.features import RowTable
 from dygcn.engine.graph.tiers import exact_tiers, is_pushed
 from dygcn.engine.models import Model
 from dygcn.engine.models.model import order_weights
-from dygcn.engine.propagation import exact, heavy, set_threads, spreading
+from dygcn.engine.propagation import exact, set_threads, spreading, sums
 from dygcn.live.shared.sharing import SharedRows, can_share
 from tests.seeded import assert_noticed
 
@@ -148,7 +148,7 @@ def test_pulled_and_pushed_messages_give_the_same_bits(seed):
 @pytest.mark.large
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_at_the_bound_that_is_the_default(seed):
-    agree(seed, bound=heavy.HEAVY_FROM, nodes=700, steps=120)
+    agree(seed, bound=sums.HEAVY_FROM, nodes=700, steps=120)
 
 
 def test_the_tiers_are_those_of_the_definition():
@@ -257,7 +257,7 @@ def test_threads_and_spans_do_not_matter(monkeypatch):
 
 def interrupt(live, change, line):
     """Make a change, interrupted at a line of the code that settles tiers; return whether it came so far."""
-    files = "tiers.py", "heavy.py", "exact.py"
+    files = "tiers.py", "sums.py", "exact.py"
     count = 0
 
     def trace(frame, event, _):

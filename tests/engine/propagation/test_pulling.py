@@ -33,7 +33,7 @@ def test_a_message_is_copied_as_it_was_after_a_change():
     def copied(tick):
         if not copy_pulled(arcs, heavy, nobody, tick, copies, latest):
             return None
-        held = copies.pulls(0).parts[1]
+        held = copies.pulls(0).arrays[1]
         return int(held.arrays.rows[0, 0]), int(latest[0])
 
     assert copied(0) == (7, 0)

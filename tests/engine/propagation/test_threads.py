@@ -65,14 +65,14 @@ def digest(*blocks):
 @pytest.fixture
 def parts(monkeypatch):
     """How often an order was done in so many parts."""
-    counts, whole = Counter(), spreading.Spreading._in_parts
+    counts, whole = Counter(), spreading.Spreading._add
 
     def in_parts(self, order, arcs, frontier, parts, pushes):
-        counts[parts] += 1
+        counts[parts] += parts > 1
         return whole(self, order, arcs, frontier, parts, pushes)
 
     monkeypatch.setattr(spreading, "SHARED", LEAST)
-    monkeypatch.setattr(spreading.Spreading, "_in_parts", in_parts)
+    monkeypatch.setattr(spreading.Spreading, "_add", in_parts)
     return counts
 
 

@@ -7,12 +7,15 @@ on rows of its own, laid out as the state's are, so that it meets the same cache
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest import mock
 
 import numpy as np
 
+from dygcn.engine.propagation import ExactRule, kernels, spreading
 from dygcn.engine.propagation.threads import side_by_side
 from dygcn_lab.costs.timing import timed
 
@@ -21,11 +24,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dygcn.engine.propagation import ExactRule
-    from dygcn.engine.records import Additions, Int32, Int64
+    from dygcn.engine.propagation.gathering import MessageBuffer, Work
+    from dygcn.engine.propagation.sum_rows import SumRows
+    from dygcn.engine.records import Int32, Int64, Nodes, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """The additions to the sums of one order, grouped by receiver so that each row is written once."""
+
+    order: int
+    receivers: Nodes  # (n,) no node twice
+    first: Int32  # (n + 1,) index of the first contribution to each receiver
+    row: Int32  # (m,) row of `table` that each contribution adds
+    factor: Int64  # (m,) its factor
+    table: Stored  # (r, width) messages and changes of messages
 
 
 Kept: TypeAlias = list[tuple["Additions", "Int32", "Int64"]]
+
+
+_add_part = kernels.add_part
 
 
 def compiled_loop() -> Callable[..., None]:
@@ -55,19 +74,26 @@ class Bare:
     def watch(self, apply: Callable[[], object]) -> int:
         """Keep what the rule adds in this call; return how many rows it adds."""
         self.kept = []
-        self._rule.watch(self._keep)
-        try:
+        with (
+            mock.patch.object(ExactRule, "in_one_call", new=False),
+            mock.patch.object(spreading, "SHARED", 1 << 62),  # pushes: one thread
+            mock.patch.object(kernels, "add_part", self._keep_and_add),
+        ):
             apply()
-        finally:
-            self._rule.watch(None)
         self._copy_layout()
         return sum(len(additions.row) for additions, _, _ in self.kept)
 
-    def _keep(self, additions: Additions) -> None:
-        k = additions.order - 1
-        slot, degree = self._rule.sums[k].slot, self._rule.sums[k].degree
-        copied = additions.copied()
-        self.kept.append((copied, slot[copied.receivers], degree[copied.receivers]))
+    def _keep_and_add(
+        self, found: int, work: Work, sums: SumRows, frontier: MessageBuffer, *more: Any
+    ) -> int:
+        k, given = next(k for k, one in enumerate(self._rule.sums) if one.arrays is sums), work.arrays
+        receivers, first = given.receivers[:found].copy(), given.first[: found + 1].copy()
+        listed = given.sorted_row[: first[-1]].copy(), given.sorted_factor[: first[-1]].copy()
+        additions = Additions(k + 1, receivers, first, *listed, frontier.arrays.table.copy())
+        self.kept.append(
+            (additions, self._rule.sums[k].slot[receivers], self._rule.sums[k].degree[receivers])
+        )
+        return _add_part(found, work, sums, frontier, *more)
 
     def repeat(self, kept: Kept, parts: int = 1) -> float:
         """Do additions that were kept, and nothing else; return seconds.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import apply_batch
+from dygcn.engine.propagation import spreading
+from dygcn.engine.propagation.gathering import gather_part
 from dygcn_lab.costs.timing import on_one_thread, undisturbed
 from dygcn_lab.costs.traffic import as_users_do
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Additions, EventBatch
+    from dygcn.engine.records import EventBatch
     from dygcn.live import LiveEmbedding
     from dygcn_lab.costs.traffic import Stream, Traffic
 
@@ -23,8 +26,8 @@ def measure_stages(
 ) -> dict[str, float]:
     """Return the microseconds of each stage of a batch of many, the median of repeats, on one thread.
 
-    Between two orders the rule tells what it is about to add: what lies before that is gathering (and the
-    adding of the order before), what lies after the last is adding it, and telling who moved.
+    A mark is made when an order is gathered: what lies before it is gathering (and the adding of the order
+    before), what lies after the last is adding it, and listing the nodes that moved.
     """
     found: list[dict[str, float]] = []
     for _ in range(repeats):
@@ -43,19 +46,18 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
-    def result(additions: Additions) -> None:
-        before = f"add order {additions.order - 1}, " if additions.order > 1 else ""
-        mark(f"{before}gather order {additions.order}")
+    def gather(*arguments: Any) -> Any:
+        gathered, order = gather_part(*arguments), len(marks) - 2
+        mark(f"add order {order - 1}, gather order {order}" if order > 1 else "gather order 1")
+        return gathered
 
-    with undisturbed():
+    with undisturbed(), mock.patch.object(spreading, "gather_part", gather):
         mark("")
         events = read_events(handed["events"], live.model.ids)
         mark("read events")
         delta = apply_batch(state.graph, events)
         mark("ids and graph")
-        state.exact.watch(result)
         state.exact.apply(state.graph, delta)
         mark(f"add order {state.exact.orders}, who moved")
-    state.exact.watch(None)
     state.graph.release(delta.left)
     return {name: at - marks[i][1] for i, (name, at) in enumerate(marks[1:])}

@@ -34,7 +34,6 @@ from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import HeavyMessages, Sums, heavy_from
 from dygcn.engine.propagation.threads import in_ranges, threads
 from dygcn.engine.records import (
-    Additions,
     Bytes,
     Changed,
     FeatureDelta,
@@ -48,7 +47,7 @@ from dygcn.engine.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from dygcn.engine.features import Features
     from dygcn.engine.graph import Graph
@@ -115,10 +114,6 @@ class ExactRule:
             add_pulled(pulls, np.ascontiguousarray(nodes, np.int32), rows, degree)
         return degree, rows
 
-    def watch(self, watcher: Callable[[Additions], None] | None) -> None:
-        """Call a function with what is added, order by order, before it is; None: no longer."""
-        self._spreading.watch = watcher
-
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
         """Propagate a change that the graph already holds; touch only rows that it reaches."""
         if features is None and len(delta.receiver) > _BULK and len(delta.arrived) == len(graph):
@@ -156,8 +151,8 @@ class ExactRule:
 
     @property
     def in_one_call(self) -> bool:
-        """Whether a few events can be written in one call: loops find the features, and nobody watches."""
-        return self._looked_up is not None and self._spreading.watch is None
+        """Whether a few events can be written in one call: loops find the features."""
+        return self._looked_up is not None
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
         """Write what is staged to the graph and to the state; a few events in one call, if that can be."""

@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
 from dygcn.engine._rows cimport RowBlock
 from dygcn.engine.graph.arcs cimport ArcArrays, is_upper
-from dygcn.engine.propagation.sum_rows cimport SumRows
+from dygcn.engine.propagation.sum_rows cimport Holder, SumRows
 
 cdef int64_t NEAR
 cdef int64_t FAR
@@ -15,8 +15,7 @@ cdef int64_t SPANS
 cdef int64_t NARROW
 
 @cython.final
-cdef class Work:
-    cdef readonly object arrays
+cdef class Work(Holder):
     cdef int32_t[::1] node
     cdef int32_t[::1] row
     cdef int64_t[::1] factor
@@ -31,16 +30,14 @@ cdef class Work:
     cdef int64_t[::1] spans
 
 @cython.final
-cdef class MessageBuffer:
-    cdef readonly object arrays
+cdef class MessageBuffer(Holder):
     cdef readonly RowBlock table
     cdef int64_t[::1] has
     cdef int32_t[::1] nodes
     cdef int32_t[::1] row
 
 @cython.final
-cdef class ArcChanges:
-    cdef readonly tuple arrays
+cdef class ArcChanges(Holder):
     cdef int32_t[::1] receiver
     cdef int32_t[::1] row
     cdef int64_t[::1] change
@@ -57,15 +54,13 @@ cdef class Arcs:
     cdef readonly int64_t shift
 
 @cython.final
-cdef class Marks:
-    cdef readonly object arrays
+cdef class Marks(Holder):
     cdef int32_t[::1] place
     cdef int8_t[::1] seen
     cdef int8_t[::1] own
 
 @cython.final
-cdef class ReachedNodes:
-    cdef readonly object arrays
+cdef class ReachedNodes(Holder):
     cdef int32_t[::1] nodes
     cdef int8_t[::1] orders
 

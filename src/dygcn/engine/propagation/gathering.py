@@ -22,7 +22,7 @@ if not cython.compiled:
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine._rows import RowBlock
     from dygcn.engine.graph.arcs import ArcArrays, is_upper
-    from dygcn.engine.propagation.sum_rows import SumRows
+    from dygcn.engine.propagation.sum_rows import Holder, SumRows
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
@@ -42,7 +42,7 @@ MarkArrays = namedtuple("MarkArrays", "place seen own")
 ReachedArrays = namedtuple("ReachedArrays", "nodes orders")
 
 
-class Work:
+class Work(Holder):
     """What `gather` fills: pushes as they are listed, then sorted by receiver."""
 
     # node, row, factor: Of each push: its receiver, the row of the table that is added, what it is
@@ -59,18 +59,11 @@ class Work:
         self.node, self.row, self.factor = given.node, given.row, given.factor
         self.receivers, self.first, self.spans = given.receivers, given.first, given.spans
         self.sorted_row, self.sorted_factor = given.sorted_row, given.sorted_factor
-        self.before, self.after, self.slots, self.movers = (
-            given.before,
-            given.after,
-            given.slots,
-            given.movers,
-        )
-
-    def __reduce__(self) -> tuple[type[Work], WorkArrays]:
-        return Work, self.arrays
+        self.before, self.after = given.before, given.after
+        self.slots, self.movers = given.slots, given.movers
 
 
-class MessageBuffer:
+class MessageBuffer(Holder):
     """The messages that one order hands to the next."""
 
     # table: Old messages of the senders of changed arcs, then the changes of messages; no rows:
@@ -82,11 +75,8 @@ class MessageBuffer:
         self.arrays = MessageArrays(table, has, nodes, row)
         self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
 
-    def __reduce__(self) -> tuple[type[MessageBuffer], MessageArrays]:
-        return MessageBuffer, self.arrays
 
-
-class ArcChanges:
+class ArcChanges(Holder):
     """The arcs that an update changed, for all orders."""
 
     # receiver, row, change: Of each arc: who aggregates, the row of the sender in every table, the
@@ -95,38 +85,29 @@ class ArcChanges:
     # turned: The arcs weigh what they did, but are pushed where they were pulled, or the other way.
 
     def __init__(
-        self, receiver: Nodes, row: Int32, change: Int64, changed_senders: Nodes, turned: bool = False
+        self, receiver: Nodes, row: Int32, change: Int64, senders: Nodes, turned: bool = False
     ) -> None:
-        self.arrays = receiver, row, change, changed_senders, turned
-        self.receiver, self.row, self.change, self.changed_senders = receiver, row, change, changed_senders
+        self.arrays = receiver, row, change, senders, turned
+        self.receiver, self.row, self.change, self.changed_senders = receiver, row, change, senders
         self.turned = turned
-
-    def __reduce__(self) -> tuple[type[ArcChanges], tuple[Nodes, Int32, Int64, Nodes, bool]]:
-        return ArcChanges, self.arrays
 
 
 class Arcs:
     """What all orders of an update share."""
 
     # changes, count: The arcs that changed, and how many these are.
-    # changed_senders: Their senders, each once.
+    # senders: Their senders, each once.
     # pull, push: Who aggregates whom, and who is aggregated by whom.
     # shift: Every weight is a multiple of 2 to this.
 
     def __init__(
-        self,
-        changes: ArcChanges,
-        count: int,
-        changed_senders: Nodes,
-        pull: ArcArrays,
-        push: ArcArrays,
-        shift: int,
+        self, changes: ArcChanges, count: int, senders: Nodes, pull: ArcArrays, push: ArcArrays, shift: int
     ) -> None:
-        self.changes, self.count, self.changed_senders = changes, count, changed_senders
+        self.changes, self.count, self.changed_senders = changes, count, senders
         self.pull, self.push, self.shift = pull, push, shift
 
 
-class Marks:
+class Marks(Holder):
     """Marks of every node."""
 
     # place, seen: -1 and 0 between updates.
@@ -137,19 +118,13 @@ class Marks:
         self.arrays = MarkArrays(place, seen, own)
         self.place, self.seen, self.own = place, seen, own
 
-    def __reduce__(self) -> tuple[type[Marks], MarkArrays]:
-        return Marks, self.arrays
 
-
-class ReachedNodes:
+class ReachedNodes(Holder):
     """Whom an update changed, and at which order."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
         self.arrays = ReachedArrays(nodes, orders)
         self.nodes, self.orders = nodes, orders
-
-    def __reduce__(self) -> tuple[type[ReachedNodes], ReachedArrays]:
-        return ReachedNodes, self.arrays
 
 
 def in_units(weight: int, shift: int) -> int:

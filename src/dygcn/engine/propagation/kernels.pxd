@@ -10,7 +10,7 @@ from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
 from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport ArcChanges, number_nodes, Arcs, Marks, MessageBuffer, ReachedNodes, Work, count_pushes, gather, in_units, note_orders
 from dygcn.engine.propagation.pulling cimport HeavyRows, follow
-from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
+from dygcn.engine.propagation.sum_rows cimport Holder, SumRows, inverse_of, narrow_row, write_messages
 
 cdef int64_t AHEAD
 cdef int64_t CACHED
@@ -30,16 +30,14 @@ cdef int64_t ALL_DONE
 cdef int64_t NOT_BEGUN
 
 @cython.final
-cdef class Tools:
-    cdef readonly tuple parts
+cdef class Tools(Holder):
     cdef Work work
     cdef Marks marks
     cdef ReachedNodes reached
     cdef HeavyRows heavy
 
 @cython.final
-cdef class Step:
-    cdef readonly tuple parts
+cdef class Step(Holder):
     cdef SumRows sums
     cdef MessageBuffer out
     cdef int64_t order
@@ -54,10 +52,6 @@ cdef int64_t _add_up(Py_ssize_t found, Work work, SumRows sums, MessageBuffer fr
 cpdef object add_part(Py_ssize_t found, Work work, SumRows sums, MessageBuffer frontier, MessageBuffer out, Py_ssize_t at, Py_ssize_t changed_senders, ArcArrays pull)
 @cython.locals(pushes=int64_t, found=int64_t, moving=int64_t, n=int64_t)
 cdef (int64_t, int64_t, int64_t, int64_t) do_order(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, Step step, int64_t reached) noexcept nogil
-@cython.locals(done=(int64_t, int64_t, int64_t, int64_t))
-cpdef object order_at_once(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, Py_ssize_t changed_senders, Tools tools, Step step, int64_t reached)
-@cython.locals(done=(int64_t, int64_t))
-cpdef object finish_gathered(Py_ssize_t found, Tools tools, Step step, MessageBuffer frontier, Arcs arcs, Py_ssize_t changed_senders, int64_t reached)
 @cython.locals(v=int64_t, d=int64_t, weight=int64_t)
 cpdef object sum_degrees(Py_ssize_t low, Py_ssize_t high, ArcArrays pull, const int64_t[::1] has, SumRows sums)
 @cython.locals(first=int64_t)

@@ -51,7 +51,7 @@ if not cython.compiled:
         number_nodes,
     )
     from dygcn.engine.propagation.pulling import HeavyRows, follow
-    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
+    from dygcn.engine.propagation.sum_rows import Holder, SumRows, inverse_of, narrow_row, write_messages
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int64
@@ -61,27 +61,21 @@ CACHED = 1 << 18  # numbers; a table of more does not stay in the nearest cache
 AT_ONCE = 96  # rows; no more are fetched before the first is needed
 
 
-class Tools:
+class Tools(Holder):
     """What an update works with: arrays for pushes, marks of nodes, whom it reached, messages that follow."""
 
     def __init__(self, work: Work, marks: Marks, reached: ReachedNodes, heavy: HeavyRows) -> None:
-        self.parts = work, marks, reached, heavy
+        self.arrays = work, marks, reached, heavy
         self.work, self.marks, self.reached, self.heavy = work, marks, reached, heavy
 
-    def __reduce__(self) -> tuple[type[Tools], tuple[Work, Marks, ReachedNodes, HeavyRows]]:
-        return Tools, self.parts
 
-
-class Step:
+class Step(Holder):
     """One order: its sums, the messages it hands on, its number, and the next step; None: it is the last."""
 
     def __init__(self, sums: SumRows, out: MessageBuffer, order: int, following: Step | None = None) -> None:
-        self.parts = sums, out, order, following
+        self.arrays = sums, out, order, following
         self.sums, self.out, self.order = sums, out, order
         self.following: Any = following
-
-    def __reduce__(self) -> tuple[type[Step], tuple[Any, ...]]:
-        return Step, self.parts
 
 
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
@@ -221,36 +215,6 @@ def do_order(
         follow(tools.heavy, step.out, n, arcs.push)
     reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)
     return DONE, found, n, reached
-
-
-def order_at_once(
-    frontier: MessageBuffer,
-    senders: int,
-    arcs: Arcs,
-    changed_senders: int,
-    tools: Tools,
-    step: Step,
-    reached: int,
-) -> tuple[int, int, int, int]:
-    """Do one order in one call; see `do_order`."""
-    with cython.nogil:
-        done = do_order(frontier, senders, arcs, changed_senders, tools, step, reached)
-    return done
-
-
-def finish_gathered(
-    found: int,
-    tools: Tools,
-    step: Step,
-    frontier: MessageBuffer,
-    arcs: Arcs,
-    changed_senders: int,
-    reached: int,
-) -> tuple[int, int]:
-    """Write one gathered order in one call; see `finish_order`."""
-    with cython.nogil:
-        done = finish_order(found, tools, step, frontier, arcs, changed_senders, reached)
-    return done
 
 
 def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows) -> None:

@@ -4,7 +4,7 @@ from dygcn.engine._native cimport fence, load_64, prefetch_32, prefetch_64, stor
 from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, copy_row, prefetch_row
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.ticks cimport Ticks
-from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
+from dygcn.engine.propagation.sum_rows cimport Holder, SumRows, inverse_of, narrow_row, write_messages
 from dygcn.engine.propagation.gathering cimport MessageBuffer
 
 cdef int64_t AHEAD
@@ -14,16 +14,14 @@ cdef int64_t CHANGED
 cdef int64_t NARROW
 
 @cython.final
-cdef class Earlier:
-    cdef readonly tuple arrays
+cdef class Earlier(Holder):
     cdef RowBlock rows
     cdef int64_t[::1] has
     cdef int64_t[::1] since
     cdef Ticks ticks
 
 @cython.final
-cdef class HeavyRows:
-    cdef readonly object arrays
+cdef class HeavyRows(Holder):
     cdef int32_t[::1] slot
     cdef RowBlock rows
     cdef int64_t[::1] has
@@ -33,16 +31,14 @@ cdef class HeavyRows:
     cdef Earlier earlier
 
 @cython.final
-cdef class PulledArcs:
-    cdef readonly tuple arrays
+cdef class PulledArcs(Holder):
     cdef int64_t[::1] start
     cdef int32_t[::1] upper
     cdef int32_t[::1] others
     cdef int64_t[::1] weights
 
 @cython.final
-cdef class Pulls:
-    cdef readonly tuple parts
+cdef class Pulls(Holder):
     cdef PulledArcs arcs
     cdef HeavyRows heavy
     cdef int64_t shift

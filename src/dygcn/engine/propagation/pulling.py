@@ -22,7 +22,7 @@ if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import Ticks
     from dygcn.engine.propagation.gathering import MessageBuffer
-    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
+    from dygcn.engine.propagation.sum_rows import Holder, SumRows, inverse_of, narrow_row, write_messages
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,10 +33,10 @@ AHEAD = 6  # rows
 AT_ONCE = 256  # rows that are added in one call
 NO_ROW = -1
 
-HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier", module=__name__)
+HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier", defaults=(None,))
 
 
-class Earlier:
+class Earlier(Holder):
     """Messages as they were before their last change: for readers in other processes, who are behind by one.
 
     Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
@@ -50,11 +50,8 @@ class Earlier:
         self.arrays = rows, has, since, ticks
         self.rows, self.has, self.since, self.ticks = RowBlock(rows), has, since, ticks
 
-    def __reduce__(self) -> tuple[type[Earlier], tuple[Int32, Int64, Int64, Ticks]]:
-        return Earlier, self.arrays
 
-
-class HeavyRows:
+class HeavyRows(Holder):
     """Messages of order 1 of heavy nodes."""
 
     # slot: For each node, which row is its own, or -1; empty: nobody is heavy.
@@ -64,37 +61,22 @@ class HeavyRows:
     # moved: Whose these are.
     # earlier: Where other processes read, the messages before these.
 
-    def __init__(
-        self,
-        slot: Int32,
-        rows: Int32,
-        has: Int64,
-        free: Int32,
-        counts: Int64,
-        moved: Nodes,
-        earlier: Earlier | None = None,
-    ) -> None:
-        self.arrays = HeavyArrays(slot, rows, has, free, counts, moved, earlier)
-        self.slot, self.rows, self.has = slot, RowBlock(rows), has
-        self.free, self.counts, self.moved = free, counts, moved
-        self.earlier: Any = earlier
-
-    def __reduce__(self) -> tuple[type[HeavyRows], HeavyArrays]:
-        return HeavyRows, self.arrays
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = given = HeavyArrays(*arrays)
+        self.slot, self.rows, self.has = given.slot, RowBlock(given.rows), given.has
+        self.free, self.counts, self.moved = given.free, given.counts, given.moved
+        self.earlier: Any = given.earlier
 
 
-class PulledArcs:
+class PulledArcs(Holder):
     """Over which arcs each node pulls: `upper` of them, from `start` on; their other ends and weights."""
 
     def __init__(self, start: Int64, upper: Int32, others: Int32, weights: Int64) -> None:
         self.arrays = start, upper, others, weights
         self.start, self.upper, self.others, self.weights = start, upper, others, weights
 
-    def __reduce__(self) -> tuple[type[PulledArcs], tuple[Int64, Int32, Int32, Int64]]:
-        return PulledArcs, self.arrays
 
-
-class Pulls:
+class Pulls(Holder):
     """What a reader adds to the sums of the last order: arcs, messages, and the unit of the sums."""
 
     # arcs: Whom each node pulls.
@@ -102,11 +84,8 @@ class Pulls:
     # shift: Sums are in units of 2 to this.
 
     def __init__(self, arcs: PulledArcs, heavy: HeavyRows, shift: int) -> None:
-        self.parts = arcs, heavy, shift
+        self.arrays = arcs, heavy, shift
         self.arcs, self.heavy, self.shift = arcs, heavy, shift
-
-    def __reduce__(self) -> tuple[type[Pulls], tuple[PulledArcs, HeavyRows, int]]:
-        return Pulls, self.parts
 
 
 class Scratch:

@@ -26,18 +26,15 @@ from dygcn.engine.propagation.gathering import (
     gather_part,
     note_orders,
 )
-from dygcn.engine.propagation.outcomes import DONE, SMALL_TABLE, SMALL_WORK, SPANS
+from dygcn.engine.propagation.outcomes import SPANS
 from dygcn.engine.propagation.pulling import follow_frontier
 from dygcn.engine.propagation.sum_rows import put_messages
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
-from dygcn.engine.records import Additions, Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dygcn.engine.propagation.sum_rows import SumRows
     from dygcn.engine.propagation.sums import HeavyMessages, Sums
-    from dygcn.engine.records import Int8, Int32
+    from dygcn.engine.records import Int8, Int32, Nodes
 
 
 _WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
@@ -149,7 +146,6 @@ class Spreading:
         self._buffers = buffers
         nothing = np.empty(0, np.int8)
         self.marks = Marks(np.empty(0, np.int32), nothing, nothing)
-        self.watch: Callable[[Additions], None] | None = None
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
@@ -182,43 +178,13 @@ class Spreading:
         return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reached, reached_count)
 
     def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
-        """Spread a frontier to the sums of an order; return the frontier that comes of it."""
-        watched = self.watch is not None
-        parts = 1 if watched else threads()
-        if watched or (parts > 1 and frontier.senders + len(arcs.changed_senders) > 64):
-            pushes = arcs.count + count_pushes(
-                frontier.buffer, frontier.senders, arcs.push, self._sums[order - 1].arrays
-            )
-            if watched or pushes >= SHARED:
-                return self._in_parts(order, arcs, frontier, parts, pushes)
-        return self._at_once(order, arcs, frontier)
+        """Spread a frontier to the sums of an order; return the frontier that comes of it.
 
-    def _at_once(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
-        sums, buffers = self._sums[order - 1], self._buffers
-        last = order == len(self._sums)
-        changed_senders = 0 if last else len(arcs.changed_senders)
-        while True:
-            buffer, work = buffers.buffer(order, last), buffers.works[0]
-            tools = kernels.Tools(work, self.marks, buffers.reached, self._heavy.rows)
-            step, reached = kernels.Step(sums.arrays, buffer, order), frontier.reached_count
-            given = arcs, changed_senders, tools, step, reached
-            done = kernels.order_at_once(frontier.buffer, frontier.senders, *given)
-            status, found, changed, reached_count = done
-            if status == DONE:
-                break
-            if status == SMALL_WORK:
-                buffers.work_for(found)
-            elif status == SMALL_TABLE:
-                buffers.buffer_for(order, last, found)
-                buffers.reached_for(frontier.reached_count + found)
-            else:
-                self._put_right(sums, work, changed)
-                step = kernels.Step(sums.arrays, buffer, order)  # rows were moved, perhaps to other arrays
-                changed, reached_count = kernels.finish_gathered(
-                    found, tools, step, frontier.buffer, arcs, changed_senders, reached
-                )
-                break
-        return Frontier(buffer, changed, reached_count, frontier.rows + found)
+        Many pushes are gathered and added by one thread for each part of the nodes.
+        """
+        sums, senders = self._sums[order - 1].arrays, frontier.senders
+        pushes = arcs.count + count_pushes(frontier.buffer, senders, arcs.push, sums)
+        return self._add(order, arcs, frontier, threads() if pushes >= SHARED else 1, pushes)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to where their degrees want them."""
@@ -228,8 +194,7 @@ class Spreading:
         sums.place(nodes, np.maximum(arrays.before[moving], arrays.after[moving]))
         arrays.slots[moving] = sums.slot[nodes]
 
-    def _in_parts(self, order: int, arcs: Arcs, frontier: Frontier, parts: int, pushes: int) -> Frontier:
-        """Gather and add with one thread for each part of the nodes."""
+    def _add(self, order: int, arcs: Arcs, frontier: Frontier, parts: int, pushes: int) -> Frontier:
         sums, buffers = self._sums[order - 1], self._buffers
         last = order == len(self._sums)
         changed_senders = arcs.changed_senders[:0] if last else arcs.changed_senders
@@ -243,11 +208,9 @@ class Spreading:
                 for part, work in enumerate(works)
             ]
         )
-        for work, (found, listed, moving) in zip(works, gathered, strict=True):
+        for work, (_, _, moving) in zip(works, gathered, strict=True):
             if moving:
                 self._put_right(sums, work, moving)
-            if self.watch is not None:
-                self.watch(_additions(order, work, found, listed, frontier.buffer))
         sizes = [found for found, _, _ in gathered]
         buffer = buffers.buffer_for(order, last, len(changed_senders) + sum(sizes))
         _put_old_messages(sums.arrays, changed_senders, buffer, parts)
@@ -284,9 +247,3 @@ def _part_of_nodes(part: int, parts: int) -> int:
 
 def _joined(parts: list[Nodes]) -> Nodes:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _additions(order: int, work: Work, found: int, pushes: int, frontier: MessageBuffer) -> Additions:
-    given = work.arrays
-    listed = given.sorted_row[:pushes], given.sorted_factor[:pushes]
-    return Additions(order, given.receivers[:found], given.first[: found + 1], *listed, frontier.arrays.table)

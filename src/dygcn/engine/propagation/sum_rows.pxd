@@ -6,9 +6,11 @@ from dygcn.engine.graph.ticks cimport Ticks, stamp
 cdef int64_t AHEAD
 cdef int32_t NARROW
 
+cdef class Holder:
+    cdef readonly object arrays
+
 @cython.final
-cdef class SumRows:
-    cdef readonly tuple arrays
+cdef class SumRows(Holder):
     cdef int64_t[::1] degree
     cdef int32_t[::1] slot
     cdef RowBlock narrow

@@ -7,7 +7,8 @@ Sums may wrap around on the way and fit at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +20,30 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
-    from dygcn.engine.graph.ticks import Ticks, stamp
+    from dygcn.engine.graph.ticks import stamp
 
 if TYPE_CHECKING:
-    from dygcn.engine.records import Int32, Int64, Nodes, Stored
-
-    Parts: TypeAlias = tuple[Int64, Int32, Stored, Int64, Int32, Int64, float, int, Ticks, bool, Int32, bool]
+    from dygcn.engine.records import Int32, Int64, Nodes
 
 AHEAD = 6  # rows
-_NO_HOLES = np.empty(0, np.int32)
+SumArrays = namedtuple(
+    "SumArrays",
+    "degree slot narrow wide free counts scale limit ticks pooled holes partial",
+    defaults=(False, np.empty(0, np.int32), False),
+)
 
 
-class SumRows:
+class Holder:
+    """Arrays for loops, which read them as attributes; a copy is made of the same arrays."""
+
+    def __init__(self, arrays: tuple[Any, ...]) -> None:
+        self.arrays: Any = arrays
+
+    def __reduce__(self) -> tuple[type[Holder], tuple[Any, ...]]:
+        return type(self), self.arrays
+
+
+class SumRows(Holder):
     """Arrays of one order. They never grow or move: a larger one is another one."""
 
     # degree: For each node, the weights of the neighbours that have a message.
@@ -46,29 +59,12 @@ class SumRows:
     #   nobody has.
     # partial: Whether sums are of pushed messages alone: readers add the pulled ones.
 
-    def __init__(
-        self,
-        degree: Int64,
-        slot: Int32,
-        narrow: Stored,
-        wide: Int64,
-        free: Int32,
-        counts: Int64,
-        scale: float,
-        limit: int,
-        ticks: Ticks,
-        pooled: bool = False,
-        holes: Int32 = _NO_HOLES,
-        partial: bool = False,
-    ) -> None:
-        self.arrays = degree, slot, narrow, wide, free, counts, scale, limit, ticks, pooled, holes, partial
-        self.degree, self.slot, self.free, self.counts = degree, slot, free, counts
-        self.narrow, self.wide = RowBlock(narrow), RowBlock(wide)
-        self.scale, self.limit, self.ticks = scale, limit, ticks
-        self.pooled, self.holes, self.partial = pooled, holes, partial
-
-    def __reduce__(self) -> tuple[type[SumRows], Parts]:
-        return SumRows, self.arrays
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = given = SumArrays(*arrays)
+        self.degree, self.slot, self.free, self.counts = given.degree, given.slot, given.free, given.counts
+        self.narrow, self.wide = RowBlock(given.narrow), RowBlock(given.wide)
+        self.scale, self.limit, self.ticks = given.scale, given.limit, given.ticks
+        self.pooled, self.holes, self.partial = given.pooled, given.holes, given.partial
 
 
 def inverse_of(degree: int) -> float:

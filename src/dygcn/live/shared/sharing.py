@@ -139,7 +139,7 @@ class SharedRows:
 
     def _pulled_places(self, pulls: Pulls) -> segments.PulledPlaces:
         place = self._segments.place
-        arcs, heavy, shift = pulls.parts
+        arcs, heavy, shift = pulls.arrays
         slot, rows, has, *_, earlier = heavy.arrays
         *before, ticks = earlier.arrays
         return segments.PulledPlaces(
