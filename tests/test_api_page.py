@@ -54,8 +54,8 @@ def test_whatever_is_public_is_on_the_page():
     [
         (".. autofunction:: dygcn.open\n", "", ["open"]),
         ("bulk, set_features", "set_features", ["LiveEmbedding.bulk", "DurableEmbedding.bulk"]),
-        ("snapshot, saved_at", "saved_at", ["DurableEmbedding.snapshot"]),
-        ("ids, orders, left, vectors, nodes", "ids, orders, left, vectors, nodes, magic", ["Change.magic"]),
+        ("snapshot, track", "track", ["DurableEmbedding.snapshot"]),
+        ("ids, orders, left, vectors", "ids, orders, left, vectors, magic", ["Change.magic"]),
         (".. automodule:: dygcn.errors\n   :members:\n", "", None),
     ],
 )
