@@ -679,7 +679,7 @@ def keep_old_letters(monkeypatch):
 
 
 def take_new_persons_out(monkeypatch):
-    monkeypatch.setattr(Erasures, "pending_at", lambda self, _: self._pending)
+    monkeypatch.setattr(Erasures, "pending_at", lambda self, _: self.pending)
 
 
 def take_over_what_is_longer(monkeypatch):

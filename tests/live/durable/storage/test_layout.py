@@ -239,6 +239,14 @@ def test_a_place_is_a_file(tmp_path, kind):
 
 def test_places_without_a_checksum_would_be_noticed(tmp_path, monkeypatch):
     """The mutant: what is readable is believed."""
-    monkeypatch.setattr(layout, "_checksum", lambda place: place.checksum)
+
+    class Believed(bytes):
+        __hash__ = bytes.__hash__
+
+        def __eq__(self, other):
+            return True
+
+    whole = layout._sealed
+    monkeypatch.setattr(layout, "_sealed", lambda *cursor: Believed(whole(*cursor)))
     with pytest.raises(AssertionError):
         test_a_damaged_place_is_none(tmp_path)

@@ -126,7 +126,7 @@ class LogReader:
     def entries(self, after: int, chain: bytes, upto: int) -> Iterator[Entry]:
         """Yield the entries behind one, up to another, each checked against the checksum of all before it."""
         last = after
-        for entry in islice(check_entries(self.path, self._some, after, chain), upto - after):
+        for entry in islice(check_entries(self.path, self._some, after, chain), max(upto - after, 0)):
             last = entry.seq
             yield entry
         if last < upto:
