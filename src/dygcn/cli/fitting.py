@@ -152,7 +152,7 @@ def refit(folder: str, out: str, as_json: bool) -> None:
     )
 
 
-def _refit(folder: str, out: str, notify: Notify) -> Refit:
+def _refit(folder: str, out: str, notify: Notify) -> Refit[Any]:
     """Make new rows and save them; of a durable folder, to a durable one that goes on from it."""
     if not is_durable(folder):
         found = load(folder).refit(notify)

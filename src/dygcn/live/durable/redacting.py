@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from dygcn.engine.models import State
+    from dygcn.engine.models import State, StateReader, StateWriter
     from dygcn.engine.models.folder import FileEntry
     from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
     from dygcn.live.durable.storage.dead_letters import DeadLetter
@@ -51,13 +51,13 @@ class Redaction:
             return np.zeros(0, np.bool_)
         return self._erasures.find(ids, self._erasures.pending_at(at)) >= 0
 
-    def nodes_in(self, state: State, at: int) -> Nodes:
+    def nodes_in(self, state: StateReader, at: int) -> Nodes:
         """Return the nodes of a graph to remove."""
         nodes = state.graph.nodes()
         found: Nodes = nodes[self.concerns(state.graph.ids.names(nodes), at)]
         return found
 
-    def forget_rows(self, state: State, at: int) -> None:
+    def forget_rows(self, state: StateWriter, at: int) -> None:
         """Remove rows of a model, and ids of its history, which also names ids without a row."""
         named, past = state.model.named_ids, state.past_ids
         if named is not None:
