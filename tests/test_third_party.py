@@ -14,8 +14,8 @@ import dygcn
 from dygcn.errors import MissingExtra, OptionError
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import parse_settings
-from dygcn.serving.sinks import make_sink, read_sink
-from dygcn.serving.sources import make_source, read_source
+from dygcn.serving.sinks import read_sink
+from dygcn.serving.sources import read_source
 from dygcn.testing import SinkTarget, check_sink, check_source, named
 
 EXAMPLE = Path(__file__).parent / "third_party"
@@ -59,8 +59,8 @@ def test_a_rule_that_is_not_installed_is_named():
 
 def test_a_source_does_what_a_source_promises(installed):
     settings = read_source({"kind": "list", "name": "clicks"})
-    make_source(settings)
-    check_source(lambda: make_source(settings), sys.modules["dygcn_example.source"].LISTS["clicks"].extend)
+    settings.make()
+    check_source(settings.make, sys.modules["dygcn_example.source"].LISTS["clicks"].extend)
 
 
 def test_a_sink_does_what_a_sink_promises(installed):
@@ -79,7 +79,7 @@ def test_a_sink_does_what_a_sink_promises(installed):
                 if row[1] is not None
             }
 
-        return SinkTarget(lambda: make_sink(settings), read_all)
+        return SinkTarget(settings.make, read_all)
 
     check_sink(fresh, examples=3)
 

@@ -109,7 +109,7 @@ class NatsConnection(Settings, frozen=True, kw_only=True):
 
     async def _connect_to(self, server: str, name: str, lost: Callable[[], Awaitable[None]]) -> Any:
         client: Any = self.client().aio.client.Client()
-        noted: list[Exception] = []  # why there is no server
+        noted: list[BaseException] = []  # why there is no server
         connected = False
 
         async def note(error: Exception) -> None:

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple[Float64, Bool]]:
     """Return h_0..h_K, the means over the neighbours that have a message, and which nodes have one.
 
-    Parameters
-    ----------
-    A
-        (n, n) weights; row v says whom v aggregates.
-    x
-        (n, width) features.
-    has
-        (n,) which nodes have features.
+    Row v of the weights `A` holds the nodes that v aggregates; `has` are the nodes with features in `x`.
 
     Examples
     --------

@@ -55,12 +55,8 @@ def dense_rolling(
 ) -> Float64:
     """Return Z^(t+1) of Algorithm 1 in its matrix form, all nodes but V_k masked at order k.
 
-    Parameters
-    ----------
-    before, after
-        (n, n) A^t and A^(t+1); row v says whom v aggregates.
-    was_here, here
-        (n,) nodes of the graph at t and at t + 1.
+    `before` and `after` are A^t and A^(t+1), of which row v holds the nodes that v aggregates; `was_here` and
+    `here` are the nodes of the graph at t and at t + 1.
 
     Examples
     --------
@@ -120,12 +116,7 @@ def dense_spectral(
 class DenseTwin:
     """A rolled embedding on dense matrices, followed graph by graph.
 
-    Parameters
-    ----------
-    weights
-        ``W_0..W_K``, or ``W_0, W_1, W_s`` with `spectral`.
-    ids
-        Every id that will ever be there.
+    Weights are ``W_0..W_K``, or ``W_0, W_1, W_s`` with `spectral`; `ids` are all that will ever be there.
     """
 
     weights: Sequence[Float64]
@@ -143,7 +134,7 @@ class DenseTwin:
     def start(
         self, edges: Mapping[tuple[Hashable, Hashable], float], vectors: Mapping[Hashable, Float64]
     ) -> None:
-        """Take a graph and the vectors of its nodes, of those without an edge, too."""
+        """Begin with a graph and the vectors of its nodes, also of those without an edge."""
         self.A, self.here = self._matrix(edges)
         self.Z[:] = 0
         for node, vector in vectors.items():
@@ -153,7 +144,7 @@ class DenseTwin:
     def move_to(
         self, edges: Mapping[tuple[Hashable, Hashable], float], gone: Sequence[Hashable] = ()
     ) -> list[int]:
-        """Take the graph after a batch; return how many rows each order, and the pass, computes."""
+        """Follow to the graph after a batch; return how many rows each order, and the pass, computes."""
         after, linked = self._matrix(edges)
         here = linked | self.here
         here[[self._place[node] for node in gone]] = False

@@ -185,7 +185,7 @@ def test_what_is_missing_is_told_and_the_folder_let_go(folder, monkeypatch, tmp_
     def missing(settings):
         raise MissingExtra("pip install 'dygcn[nats]'")
 
-    monkeypatch.setattr("dygcn.serving.service.service.make_sink", missing)
+    monkeypatch.setattr(ParquetSettings, "make", missing)
     settings = on_loopback(path, sinks=[ParquetSettings(folder=str(tmp_path / "out"))])
     with pytest.raises(MissingExtra):
         Service(settings)

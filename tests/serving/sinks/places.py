@@ -25,7 +25,6 @@ from dygcn.serving.sinks import (
     PostgresSettings,
     QdrantSettings,
     RedisSinkSettings,
-    make_sink,
     read_rows,
 )
 from dygcn.serving.sinks.histories import FIELDS, from_fields
@@ -58,9 +57,7 @@ def fresh_name():
 
 def postgres_place(server, **options):
     settings = PostgresSettings(url=server.url, table=fresh_name(), **{"timeout": 20.0, **options})
-    return SinkTarget(
-        lambda: make_sink(settings), lambda: read_table(server.url, settings.table), server.restart
-    )
+    return SinkTarget(settings.make, lambda: read_table(server.url, settings.table), server.restart)
 
 
 def read_table(url, table):
@@ -78,7 +75,7 @@ def read_table(url, table):
 
 def redis_place(server, **options):
     settings = RedisSinkSettings(url=server.url, prefix=fresh_name(), **options)
-    return SinkTarget(lambda: make_sink(settings), lambda: read_hashes(settings), server.restart)
+    return SinkTarget(settings.make, lambda: read_hashes(settings), server.restart)
 
 
 def read_hashes(settings):
@@ -110,7 +107,7 @@ def nats_place(server, **options):
         url=server.url, subject=f"rows.{fresh_name()}", create=True, timeout=20.0, **options
     )
     return SinkTarget(
-        lambda: make_sink(settings),
+        settings.make,
         lambda: replayed(body for body, _ in read_stream(server.url, settings.subject)),
         server.restart,
     )
@@ -144,7 +141,7 @@ def read_stream(url, subject):
 
 def kafka_place(cluster, **options):
     settings = KafkaSinkSettings(servers=cluster.servers, topic=fresh_name(), timeout=20.0, **options)
-    return SinkTarget(lambda: make_sink(settings), lambda: read_held(cluster.servers, settings.topic))
+    return SinkTarget(settings.make, lambda: read_held(cluster.servers, settings.topic))
 
 
 def read_held(servers, topic):
@@ -193,7 +190,7 @@ def read_topic(servers, topic):
 
 def parquet_place(folder):
     settings = ParquetSettings(folder=str(Path(folder) / fresh_name()))
-    return SinkTarget(lambda: make_sink(settings), lambda: read_files(settings.folder))
+    return SinkTarget(settings.make, lambda: read_files(settings.folder))
 
 
 def read_files(folder):
@@ -214,7 +211,7 @@ def held_in(table):
 
 def lance_place(folder, **options):
     settings = LanceSettings(folder=str(Path(folder) / fresh_name()), table="rows", **options)
-    return SinkTarget(lambda: make_sink(settings), lambda: read_lance(settings.folder))
+    return SinkTarget(settings.make, lambda: read_lance(settings.folder))
 
 
 def read_lance(folder):
@@ -227,7 +224,7 @@ def read_lance(folder):
 def milvus_place(file, **options):
     """A collection in a file of Milvus Lite."""
     settings = MilvusSettings(url=f"file://{file}", collection=fresh_name(), **options)
-    return SinkTarget(lambda: make_sink(settings), lambda: read_milvus(file, settings.collection))
+    return SinkTarget(settings.make, lambda: read_milvus(file, settings.collection))
 
 
 def read_milvus(file, collection):
@@ -263,7 +260,7 @@ def qdrant_place(local, **options):
     settings = QdrantSettings(
         url="http://qdrant.example", collection=fresh_name(), **{"distance": "dot", **options}
     )
-    return SinkTarget(lambda: make_sink(settings), lambda: read_qdrant(local.client, settings.collection))
+    return SinkTarget(settings.make, lambda: read_qdrant(local.client, settings.collection))
 
 
 def read_qdrant(client, collection):

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from dygcn.errors import OptionError, SinkError
-from dygcn.serving.sinks import KafkaSinkSettings, make_sink
+from dygcn.serving.sinks import KafkaSinkSettings
 from dygcn.serving.sinks import kafka as sink_module
 from dygcn.serving.sinks.histories import FIELDS, from_fields
 from dygcn.serving.sinks.json_rows import deleted_below_message
@@ -39,9 +39,8 @@ def cluster():
 
 
 def make(cluster, **options):
-    return make_sink(
-        KafkaSinkSettings(servers=cluster.servers, **{"topic": fresh_name(), "timeout": 20.0, **options})
-    )
+    options = {"topic": fresh_name(), "timeout": 20.0, **options}
+    return KafkaSinkSettings(servers=cluster.servers, **options).make()
 
 
 @pytest.fixture
@@ -242,7 +241,7 @@ def test_errors_of_delivery_that_nobody_reads_would_be_noticed(monkeypatch):
 def test_nobody_there_and_no_secret_shown():
     options = {"sasl.username": "me", "sasl.password": "s3cret", "security.protocol": "SASL_PLAINTEXT"}
     options["sasl.mechanism"] = "PLAIN"
-    sink = make_sink(KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", timeout=0.5, options=options))
+    sink = KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", timeout=0.5, options=options).make()
     with pytest.raises(SinkError, match=r"kafka://127.0.0.1:1/rows: ") as error:
         sink.open("int64", DIM)
     assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink.store.settings}"
@@ -250,9 +249,7 @@ def test_nobody_there_and_no_secret_shown():
 
 
 def test_options_that_librdkafka_does_not_know_are_an_error():
-    sink = make_sink(
-        KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", options={"sasl.passwort": "s3cret"})
-    )
+    sink = KafkaSinkSettings(servers="127.0.0.1:1", topic="rows", options={"sasl.passwort": "s3cret"}).make()
     with pytest.raises(SinkError, match=r"sasl\.passwort") as error:
         sink.open("int64", DIM)
     assert "s3cret" not in str(error.value)

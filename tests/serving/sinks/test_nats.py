@@ -14,7 +14,7 @@ from nats.js.client import JetStreamContext
 
 from dygcn.engine.records import Rows
 from dygcn.errors import MissingExtra, OptionError, SinkError
-from dygcn.serving.sinks import NatsSinkSettings, StoreSink, make_sink
+from dygcn.serving.sinks import NatsSinkSettings, StoreSink
 from dygcn.serving.sinks import nats as sink_module
 from dygcn.serving.sinks.json_rows import deleted_below_message
 from dygcn.serving.sinks.nats import NatsStore
@@ -44,7 +44,7 @@ def server():
 
 
 def make(server, **options):
-    return make_sink(NatsSinkSettings(url=server.url, **{"create": True, "timeout": 20.0, **options}))
+    return NatsSinkSettings(url=server.url, **{"create": True, "timeout": 20.0, **options}).make()
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def write_on(sink, rows):
 
 def test_the_first_address_that_answers_is_taken(server):
     urls = f"nats://127.0.0.1:1 nats://127.0.0.1:2 {server.url}"
-    sink = make_sink(NatsSinkSettings(url=urls, subject=fresh_name(), create=True))
+    sink = NatsSinkSettings(url=urls, subject=fresh_name(), create=True).make()
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1}, dim=DIM))
     assert sink.name == f"{urls} {sink.store.settings.subject}"
@@ -278,7 +278,7 @@ def test_the_first_address_that_answers_is_taken(server):
 
 
 def test_nobody_there():
-    sink = make_sink(NatsSinkSettings(url="nats://127.0.0.1:1", subject="rows", timeout=2))
+    sink = NatsSinkSettings(url="nats://127.0.0.1:1", subject="rows", timeout=2).make()
     with pytest.raises(SinkError, match=r"nats://127.0.0.1:1 rows: "):
         sink.open("int64", DIM)
     with pytest.raises(SinkError, match="not open"):
@@ -289,15 +289,11 @@ def test_nobody_there():
 def test_passwords_are_not_shown():
     with nats_server("--user", "me", "--pass", "right-s3cret") as server:
         place = server.url.removeprefix("nats://")
-        wrong = make_sink(
-            NatsSinkSettings(url=f"nats://me:wrong-s3cret@{place}", subject="rows", create=True)
-        )
+        wrong = NatsSinkSettings(url=f"nats://me:wrong-s3cret@{place}", subject="rows", create=True).make()
         with pytest.raises(SinkError, match=r"(?i)authorization") as error:
             wrong.open("int64", DIM)
         assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong.store.settings}"
-        right = make_sink(
-            NatsSinkSettings(url=f"nats://me:right-s3cret@{place}", subject="rows", create=True)
-        )
+        right = NatsSinkSettings(url=f"nats://me:right-s3cret@{place}", subject="rows", create=True).make()
         right.open("int64", DIM)
         right.write(make_rows({1: 1}, dim=DIM))
         assert right.name == f"nats://{place} rows"

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.errors import SinkError
-from dygcn.serving.sinks import ParquetSettings, make_sink, parquet, read_rows
+from dygcn.serving.sinks import ParquetSettings, parquet, read_rows
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
     check_below,
@@ -37,7 +37,7 @@ DIM = 4
 
 @pytest.fixture
 def sink(tmp_path):
-    opened = make_sink(ParquetSettings(folder=str(tmp_path / "rows")))
+    opened = ParquetSettings(folder=str(tmp_path / "rows")).make()
     opened.open("int64", DIM)
     yield opened
     opened.close()
@@ -132,7 +132,7 @@ def test_folders_that_are_not_ours(tmp_path, sink):
         read_rows(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(SinkError):
-        make_sink(ParquetSettings(folder=str(tmp_path / "file"))).open("int64", DIM)
+        ParquetSettings(folder=str(tmp_path / "file")).make().open("int64", DIM)
     assert read_rows(folder(sink)).num_rows == 0
     for text in ("", "{}", '"int64"', '"int64:x"', '"int64:0"', '"float:4"', "\xff"):
         (folder(sink) / "about.json").write_bytes(text.encode("latin1"))
@@ -156,7 +156,7 @@ def test_files_with_other_names_are_not_ours(sink):
 
 
 def test_folders_called_like_a_partition_add_no_column(tmp_path):
-    odd = make_sink(ParquetSettings(folder=str(tmp_path / "id=7" / "left=1")))
+    odd = ParquetSettings(folder=str(tmp_path / "id=7" / "left=1")).make()
     odd.open("int64", DIM)
     odd.write(make_rows({1: 1}, dim=DIM))
     assert held(odd) == {1: 1}
@@ -301,9 +301,9 @@ def fail_while_settling(sink, monkeypatch, at):
 WRITER = """
 import sys
 import numpy as np
-from dygcn.serving.sinks import ParquetSettings, make_sink
+from dygcn.serving.sinks import ParquetSettings
 from dygcn.testing.sink_model import made_up_history, make_rows
-sink = make_sink(ParquetSettings(folder=sys.argv[1]))
+sink = ParquetSettings(folder=sys.argv[1]).make()
 sink.open("int64", 4)
 for version in range(int(sys.argv[2]), 10**6):
     sink.write(make_rows({version: version, 0: version}, left={version - 1: version}, dim=4))

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from dygcn.errors import OptionError, OtherHistory, SinkError
-from dygcn.serving.sinks import PostgresSettings, make_sink
+from dygcn.serving.sinks import PostgresSettings
 from dygcn.serving.sinks import postgres as sink_module
 from dygcn.serving.sinks.postgres import PostgresStore, copy_blocks
 from dygcn.testing.sink_checks import (
@@ -42,7 +42,7 @@ def server():
 
 @pytest.fixture
 def sink(server):
-    opened = make_sink(PostgresSettings(url=server.url, table=fresh_name(), timeout=20))
+    opened = PostgresSettings(url=server.url, table=fresh_name(), timeout=20).make()
     opened.open("int64", DIM)
     yield opened
     opened.close()
@@ -114,7 +114,7 @@ def test_a_column_kind_that_you_write_yourself_is_not_ours(server):
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"CREATE TABLE {table} (id text PRIMARY KEY, kind text, vector vector(4), {OURS})")
-    sink = make_sink(PostgresSettings(url=server.url, table=table))
+    sink = PostgresSettings(url=server.url, table=table).make()
     with pytest.raises(
         SinkError, match=r"kind text, .* ours are id text PRIMARY KEY, kind text NOT NULL GEN"
     ):
@@ -126,7 +126,7 @@ def test_a_column_kind_that_you_write_yourself_is_not_ours(server):
 
 
 def test_nearest_neighbours_by_index(sink, server):
-    indexed = make_sink(PostgresSettings(url=server.url, table=sink.store.settings.table, index="hnsw"))
+    indexed = PostgresSettings(url=server.url, table=sink.store.settings.table, index="hnsw").make()
     rows = make_rows(dict.fromkeys(range(100), 1), dim=DIM)
     rows.vectors[:] = np.random.default_rng(0).standard_normal(rows.vectors.shape)
     sink.write(rows)
@@ -239,7 +239,7 @@ def test_a_table_of_another_shape_is_refused(server, columns, said):
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(f"CREATE TABLE {table} ({columns})")
-    sink = make_sink(PostgresSettings(url=server.url, table=table))
+    sink = PostgresSettings(url=server.url, table=table).make()
     with pytest.raises(SinkError, match=said) as error:
         sink.open("int64", DIM)
     assert f"id bigint PRIMARY KEY, vector vector(4), {OURS}" in str(error.value)
@@ -252,7 +252,7 @@ def test_a_table_that_you_made_may_have_more_columns(server):
         connection.execute(
             f'CREATE TABLE {table} (note text, {OURS}, id text COLLATE "C" UNIQUE, vector vector(4))'
         )
-    sink = make_sink(PostgresSettings(url=server.url, table=table))
+    sink = PostgresSettings(url=server.url, table=table).make()
     sink.open("string", DIM)
     sink.write(make_rows({"a": 1, "b": 1}, dim=DIM))
     sink.write(make_rows({"b": 2}, left={"a": 2}, dim=DIM))
@@ -264,7 +264,7 @@ def test_a_table_that_you_made_may_have_more_columns(server):
 def test_pgvector_may_live_in_any_schema(database):
     url, say = database
     say('CREATE SCHEMA "Odd schema"', 'CREATE EXTENSION vector SCHEMA "Odd schema"', "CREATE SCHEMA live")
-    sink = make_sink(PostgresSettings(url=url, table="live.nodes", index="hnsw"))
+    sink = PostgresSettings(url=url, table="live.nodes", index="hnsw").make()
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
     sink.write(make_rows({}, left={2: 2}, dim=DIM))
@@ -277,7 +277,7 @@ def test_a_user_who_may_not_switch_pgvector_on_is_told_who_may(database):
     url, say = database
     role = fresh_name()
     say(f"CREATE ROLE {role} LOGIN", f"GRANT CREATE ON SCHEMA public TO {role}")
-    sink = make_sink(PostgresSettings(url=url.replace("//postgres@", f"//{role}@")))
+    sink = PostgresSettings(url=url.replace("//postgres@", f"//{role}@")).make()
     with pytest.raises(SinkError, match="administrator of the database run: CREATE EXTENSION vector"):
         sink.open("int64", DIM)
     say("CREATE EXTENSION vector")
@@ -287,7 +287,7 @@ def test_a_user_who_may_not_switch_pgvector_on_is_told_who_may(database):
 
 def test_a_server_without_pgvector():
     with postgres_server("-c", "extension_control_path=/nowhere") as server:
-        sink = make_sink(PostgresSettings(url=server.url))
+        sink = PostgresSettings(url=server.url).make()
         with pytest.raises(SinkError, match="this server has no pgvector; install the extension"):
             sink.open("int64", DIM)
         sink.close()
@@ -295,7 +295,7 @@ def test_a_server_without_pgvector():
 
 def test_nobody_there(tmp_path):
     url = f"postgresql://me:s3cret@/postgres?host={tmp_path}"
-    sink = make_sink(PostgresSettings(url=url, timeout=2))
+    sink = PostgresSettings(url=url, timeout=2).make()
     with pytest.raises(SinkError) as error:
         sink.open("int64", DIM)
     assert "s3cret" not in f"{error.value} {error.value.__cause__} {sink.name} {sink.store.settings}"
@@ -314,7 +314,7 @@ def test_nobody_there(tmp_path):
 )
 def test_an_address_that_cannot_be_read_shows_no_secret(url):
     with pytest.raises(OptionError, match="libpq can read") as error:
-        make_sink(PostgresSettings(url=url))
+        PostgresSettings(url=url).make()
     assert "s3cret" not in f"{error.value} {error.value.__cause__}"
 
 
@@ -324,9 +324,9 @@ def test_names_show_no_secret():
         "host=db port=77 dbname=live password=s3cret",
     ):
         settings = PostgresSettings(url=url, table="a.b")
-        assert make_sink(settings).name == "postgres://db:77/live/a.b"
+        assert settings.make().name == "postgres://db:77/live/a.b"
         assert "s3cret" not in repr(settings)
-    assert make_sink(PostgresSettings(url="")).name == "postgres://localhost//dygcn_vectors"
+    assert PostgresSettings(url="").make().name == "postgres://localhost//dygcn_vectors"
 
 
 @pytest.mark.parametrize("table", ["", "a b", 'a"b', "a.b.c", "1a", "x" * 56, "a;", ".a", "é"])
@@ -337,7 +337,7 @@ def test_names_of_tables(table):
 
 def test_words_that_sql_uses_are_names_like_others(server):
     for table in ("select", "Order", "x" * 55):
-        sink = make_sink(PostgresSettings(url=server.url, table=table))
+        sink = PostgresSettings(url=server.url, table=table).make()
         sink.open("int64", DIM)
         sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
         sink.write(make_rows({}, left={2: 2}, dim=DIM))
@@ -346,7 +346,7 @@ def test_words_that_sql_uses_are_names_like_others(server):
 
 
 def test_waiting_for_another_writer_ends(server, sink):
-    hurried = make_sink(PostgresSettings(url=server.url, table=sink.store.settings.table, timeout=0.3))
+    hurried = PostgresSettings(url=server.url, table=sink.store.settings.table, timeout=0.3).make()
     hurried.open("int64", DIM)
     with psycopg.connect(server.url) as connection:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [hurried.store._lock])
@@ -359,7 +359,7 @@ def test_waiting_for_another_writer_ends(server, sink):
 
 def test_ids_that_left_are_forgotten_in_time(server):
     table = fresh_name()
-    sink = make_sink(PostgresSettings(url=server.url, table=table, keep_left=0.2))
+    sink = PostgresSettings(url=server.url, table=table, keep_left=0.2).make()
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1, 2: 1}, dim=DIM))
     sink.write(make_rows({}, left={1: 2}, dim=DIM))
@@ -384,7 +384,7 @@ def test_ids_that_came_back_are_no_longer_remembered(sink):
 def leave_while_an_older_row_comes(server, monkeypatch):
     """Write version 1 of a node; before that is committed, another writer takes it out at version 2."""
     table = fresh_name()
-    slow, other = (make_sink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
+    slow, other = (PostgresSettings(url=server.url, table=table).make() for _ in range(2))
     for sink in (slow, other):
         sink.open("int64", DIM)
     left = make_rows({}, left={1: 2}, dim=DIM)
@@ -427,7 +427,7 @@ def test_writers_that_do_not_wait_for_each_other_would_be_noticed(server, monkey
 def write_for_an_older_history_meanwhile(server, monkeypatch):
     """Write rows of a new epoch; before that is committed, a stale writer brings rows of the old one."""
     table = fresh_name()
-    fresh, stale = (make_sink(PostgresSettings(url=server.url, table=table)) for _ in range(2))
+    fresh, stale = (PostgresSettings(url=server.url, table=table).make() for _ in range(2))
     for sink in (fresh, stale):
         sink.open("int64", DIM)
     stale.write(make_rows({1: 1, 2: 1}, dim=DIM))

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from dygcn.errors import OptionError, OtherHistory, SinkError
-from dygcn.serving.sinks import RedisSinkSettings, make_sink
+from dygcn.serving.sinks import RedisSinkSettings
 from dygcn.serving.sinks import redis as sink_module
 from dygcn.testing.sink_checks import (
     SINK_CHECKS,
@@ -42,7 +42,7 @@ def client(server):
 
 @pytest.fixture
 def sink(server):
-    opened = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name()))
+    opened = RedisSinkSettings(url=server.url, prefix=fresh_name()).make()
     opened.open("int64", DIM)
     yield opened
     opened.close()
@@ -102,7 +102,7 @@ def test_a_node_that_left_is_remembered_without_its_name(sink, client):
 
 
 def test_nodes_that_left_are_forgotten_in_time(server):
-    sink = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name(), keep_left=1))
+    sink = RedisSinkSettings(url=server.url, prefix=fresh_name(), keep_left=1).make()
     sink.open("int64", DIM)
     sink.write(make_rows({1: 1}, left={2: 1}, dim=DIM))
     sink.delete_below(2, made_up_history(2))
@@ -116,7 +116,7 @@ def test_nodes_that_left_are_forgotten_in_time(server):
 
 
 def test_settling_leaves_others_alone(server, client):
-    mine, other = (make_sink(RedisSinkSettings(url=server.url, prefix=prefix)) for prefix in ("a", "ab"))
+    mine, other = (RedisSinkSettings(url=server.url, prefix=prefix).make() for prefix in ("a", "ab"))
     client.set("a:node", "somebody's")
     for sink in (mine, other):
         sink.open("int64", DIM)
@@ -171,7 +171,7 @@ def test_a_place_that_does_not_say_its_history_is_asked_node_by_node(sink, clien
 def test_rows_of_a_newer_history_that_come_in_between_are_not_touched(sink, client, monkeypatch):
     """A stale writer has passed its first look; then the newer history comes, then its rows."""
     monkeypatch.setattr(sink_module, "_AT_ONCE", 2)
-    other = make_sink(sink.store.settings)
+    other = sink.store.settings.make()
     other.open("int64", DIM)
     execute, parts = redis.client.Pipeline.execute, []
 
@@ -204,11 +204,11 @@ def test_keys_of_another_type_are_an_error(sink, client):
 def test_passwords_are_not_shown():
     with redis_server("--requirepass", "right-s3cret") as server:
         place = server.url.removeprefix("redis://")
-        wrong = make_sink(RedisSinkSettings(url=f"redis://:wrong-s3cret@{place}/0"))
+        wrong = RedisSinkSettings(url=f"redis://:wrong-s3cret@{place}/0").make()
         with pytest.raises(SinkError) as error:
             wrong.open("int64", DIM)
         assert "s3cret" not in f"{error.value} {error.value.__cause__} {wrong.name} {wrong.store.settings}"
-        right = make_sink(RedisSinkSettings(url=f"redis://:right-s3cret@{place}/0"))
+        right = RedisSinkSettings(url=f"redis://:right-s3cret@{place}/0").make()
         right.open("int64", DIM)
         right.write(make_rows({1: 1}, dim=DIM))
         assert held(right) == {1: 1}
@@ -220,12 +220,12 @@ def test_passwords_are_not_shown():
 @pytest.mark.parametrize("url", ["redis://:s3cret@host:s3cret", "http://:s3cret@host", "s3cret"])
 def test_an_address_that_cannot_be_read_shows_no_secret(url):
     with pytest.raises(OptionError, match="url is not an address") as error:
-        make_sink(RedisSinkSettings(url=url))
+        RedisSinkSettings(url=url).make()
     assert "s3cret" not in f"{error.value} {error.value.__cause__}"
 
 
 def test_nobody_there():
-    sink = make_sink(RedisSinkSettings(url="redis://127.0.0.1:1/0", timeout=2))
+    sink = RedisSinkSettings(url="redis://127.0.0.1:1/0", timeout=2).make()
     with pytest.raises(SinkError, match=r"redis://127.0.0.1:1/0 dygcn: ConnectionError"):
         sink.open("int64", DIM)
     sink.close()
@@ -301,7 +301,7 @@ def test_a_place_without_a_fence_would_be_noticed(server, monkeypatch, kept, che
 
 def test_a_fence_that_stands_only_before_the_first_row_would_be_noticed(server, client, monkeypatch):
     replace(monkeypatch, "_WRITE", FENCE, "")
-    sink = make_sink(RedisSinkSettings(url=server.url, prefix=fresh_name()))
+    sink = RedisSinkSettings(url=server.url, prefix=fresh_name()).make()
     sink.open("int64", DIM)
     with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as meanwhile:
         test_rows_of_a_newer_history_that_come_in_between_are_not_touched(sink, client, meanwhile)

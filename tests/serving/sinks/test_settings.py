@@ -1,4 +1,4 @@
-"""Settings are strict and keep secrets; `make_sink` takes each to its sink."""
+"""Settings are strict and keep secrets; each makes its sink."""
 
 import subprocess
 import sys
@@ -20,7 +20,6 @@ from dygcn.serving.sinks import (
     QdrantSettings,
     RedisSinkSettings,
     StoreSink,
-    make_sink,
     read_sink,
 )
 
@@ -42,7 +41,7 @@ def test_each_kind_has_its_sink(kind):
     read = read_sink({"kind": kind, **fields})
     assert type(read) is settings_class
     assert read_sink(msgspec.json.decode(msgspec.json.encode(read))) == read
-    sink = make_sink(read)
+    sink = read.make()
     assert type(sink) is StoreSink
     assert sink.name == name
     sink.close()
@@ -148,7 +147,7 @@ def test_a_missing_client_says_what_to_install(monkeypatch, kind, package):
     with pytest.raises(
         MissingExtra, match=rf'{package} is not installed. Run: pip install "dygcn\[{kind}\]"'
     ):
-        make_sink(read_sink({"kind": kind, **fields}))
+        read_sink({"kind": kind, **fields}).make()
 
 
 class Missing:

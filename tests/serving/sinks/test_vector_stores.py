@@ -18,7 +18,6 @@ from dygcn.serving.sinks import (
     LanceSettings,
     MilvusSettings,
     QdrantSettings,
-    make_sink,
     qdrant,
     vector_store,
 )
@@ -288,15 +287,15 @@ def test_ranks_without_generations_would_be_noticed(monkeypatch):
 @pytest.mark.parametrize("settings", [QdrantSettings, MilvusSettings])
 def test_an_address_that_cannot_be_read_shows_no_secret(settings, url):
     with pytest.raises(OptionError, match="url is not an address") as error:
-        make_sink(settings(url=url))
+        settings(url=url).make()
     assert "k3y" not in f"{error.value} {error.value.__cause__}"
 
 
 def test_nobody_there_and_keys_are_not_shown(monkeypatch):
     monkeypatch.setenv("QDRANT_API_KEY", "other-k3y")
     for sink in (
-        make_sink(QdrantSettings(url="https://s0me-k3y@127.0.0.1:1", timeout=2)),
-        make_sink(MilvusSettings(url="http://root:s0me-k3y@127.0.0.1:1", timeout=2)),
+        QdrantSettings(url="https://s0me-k3y@127.0.0.1:1", timeout=2).make(),
+        MilvusSettings(url="http://root:s0me-k3y@127.0.0.1:1", timeout=2).make(),
     ):
         with pytest.raises(SinkError, match=r"://127.0.0.1:1/dygcn_vectors: ") as error:
             sink.open("int64", DIM)
@@ -319,7 +318,7 @@ def test_ids_that_milvus_cannot_keep(tmp_path):
 
 def test_a_table_of_lancedb_does_not_grow_without_bound(tmp_path):
     settings = LanceSettings(folder=str(tmp_path), table="rows", keep_versions=0.001, optimize_after=10)
-    sink = make_sink(settings)
+    sink = settings.make()
     sink.open("int64", DIM)
     for version in range(1, 61):
         sink.write(make_rows(dict.fromkeys(range(5), version), dim=DIM))
@@ -331,13 +330,13 @@ def test_a_table_of_lancedb_does_not_grow_without_bound(tmp_path):
 
 WRITER = """
 import sys
-from dygcn.serving.sinks import LanceSettings, MilvusSettings, make_sink
+from dygcn.serving.sinks import LanceSettings, MilvusSettings
 from dygcn.testing.sink_model import make_rows
 kind, where, first = sys.argv[1:]
 if kind == "lancedb":
-    sink = make_sink(LanceSettings(folder=where, table="rows"))
+    sink = LanceSettings(folder=where, table="rows").make()
 else:
-    sink = make_sink(MilvusSettings(url=f"file://{where}.db", collection="rows"))
+    sink = MilvusSettings(url=f"file://{where}.db", collection="rows").make()
 sink.open("int64", 4)
 for version in range(int(first), 10**6):
     sink.write(make_rows({version: version, 0: version}, left={version - 1: version}, dim=4))
@@ -361,9 +360,9 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_finished(tmp_path, kind):
             for line in writer.stdout:
                 reached = int(line)
         if kind == "lancedb":
-            sink = make_sink(LanceSettings(folder=str(tmp_path / "there"), table="rows"))
+            sink = LanceSettings(folder=str(tmp_path / "there"), table="rows").make()
         else:
-            sink = make_sink(MilvusSettings(url=f"file://{tmp_path}/there.db", collection="rows"))
+            sink = MilvusSettings(url=f"file://{tmp_path}/there.db", collection="rows").make()
         held = sink.open("int64", 4)
         assert held.sequence in (reached, reached + 1)  # the last one may have begun
         again = held.sequence

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import FileSettings, files, make_source
+from dygcn.serving.sources import FileSettings, files
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
 
 
@@ -37,7 +37,7 @@ def all_closed():
 
 
 def opened(path, after=None, **options):
-    source = make_source(FileSettings(path=str(path), **options))
+    source = FileSettings(path=str(path), **options).make()
     source.open(after or {})
     OPEN.append(source)
     return source
@@ -50,7 +50,7 @@ def bodies(source, limit=1000, timeout=0.0):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_file_does_what_a_source_promises(name, file):
     settings = FileSettings(path=str(file))
-    SOURCE_CHECKS[name](lambda: make_source(settings), lambda lines: append(file, *lines))
+    SOURCE_CHECKS[name](settings.make, lambda lines: append(file, *lines))
 
 
 def test_a_folder_does_what_a_source_promises(tmp_path):
@@ -60,7 +60,7 @@ def test_a_folder_does_what_a_source_promises(tmp_path):
         for line in lines:
             append(tmp_path / f"part-{next(turn) % 3}.ndjson", line)
 
-    check_source(lambda: make_source(FileSettings(path=str(tmp_path))), publish)
+    check_source(lambda: FileSettings(path=str(tmp_path)).make(), publish)
 
 
 def test_positions_are_bytes_behind_lines(file):

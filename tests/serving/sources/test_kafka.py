@@ -6,7 +6,7 @@ import confluent_kafka
 import pytest
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import KafkaSourceSettings, ReaderSource, make_source
+from dygcn.serving.sources import KafkaSourceSettings, ReaderSource
 from dygcn.serving.sources.kafka import KafkaReader
 from dygcn.testing import source_checks
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume
@@ -44,7 +44,7 @@ def opened(kafka):
     sources = []
 
     def open_source(topic, after=None, **others):
-        sources.append(make_source(settings_of(kafka, topic, **others)))
+        sources.append(settings_of(kafka, topic, **others).make())
         sources[-1].open(after or {})
         return sources[-1]
 
@@ -65,7 +65,7 @@ def take(source, count):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_topic_does_what_a_source_promises(name, kafka, producer, topic):
     settings = settings_of(kafka, topic)
-    SOURCE_CHECKS[name](lambda: make_source(settings), lambda bodies: send(producer, topic, bodies))
+    SOURCE_CHECKS[name](settings.make, lambda bodies: send(producer, topic, bodies))
 
 
 def test_streams_are_partitions_and_positions_offsets(producer, topic, opened):
@@ -233,7 +233,7 @@ def test_settings_are_checked():
 def test_no_password_is_shown(kafka):
     options = {"sasl.password": "s3cret", "nonsense": "1"}
     settings = KafkaSourceSettings(servers=kafka.servers, topic="t", options=options)
-    source = make_source(settings)
+    source = settings.make()
     assert "s3cret" not in source.name + repr(settings)
     with pytest.raises(SourceError, match="nonsense") as caught:
         source.open({})
@@ -243,7 +243,7 @@ def test_no_password_is_shown(kafka):
 def test_nobody_is_there():
     with kafka_mock() as cluster:
         servers = cluster.servers
-    source = make_source(KafkaSourceSettings(servers=servers, topic="t", timeout=2.0))
+    source = KafkaSourceSettings(servers=servers, topic="t", timeout=2.0).make()
     with pytest.raises(SourceError):
         source.open({})
     source.close()
@@ -253,7 +253,7 @@ def test_a_cluster_that_goes_away_is_told():
     with kafka_mock() as cluster:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.servers, "log_level": 0})
         send(producer, "t", [b"x"] * 8)
-        source = make_source(KafkaSourceSettings(servers=cluster.servers, topic="t", timeout=2.0))
+        source = KafkaSourceSettings(servers=cluster.servers, topic="t", timeout=2.0).make()
         source.open({})
         found = take(source, 8)
         cluster.kill()

@@ -8,7 +8,7 @@ import pytest
 
 from dygcn.errors import OptionError, SourceError
 from dygcn.serving.event_loop import LoopThread
-from dygcn.serving.sources import NatsSourceSettings, ReaderSource, make_source
+from dygcn.serving.sources import NatsSourceSettings, ReaderSource
 from dygcn.serving.sources import nats as module
 from dygcn.serving.sources.nats import NatsReader
 from dygcn.testing import source_checks
@@ -69,7 +69,7 @@ def opened(nats):
     sources = []
 
     def open_source(stream, cursor=None, **others):
-        sources.append(make_source(settings_of(nats, stream, **others)))
+        sources.append(settings_of(nats, stream, **others).make())
         sources[-1].open({} if cursor is None else {f"nats:{stream}": cursor})
         return sources[-1]
 
@@ -94,7 +94,7 @@ def take(source, count):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_stream_does_what_a_source_promises(name, nats, publisher, stream):
     settings = settings_of(nats, stream)
-    SOURCE_CHECKS[name](lambda: make_source(settings), lambda bodies: publisher.send(stream, bodies))
+    SOURCE_CHECKS[name](settings.make, lambda bodies: publisher.send(stream, bodies))
 
 
 @pytest.mark.parametrize("name", ["order", "resume", "limit"])
@@ -105,7 +105,7 @@ def test_a_subject_does_what_a_source_promises(name, nats, publisher, stream):
             publisher.send(stream, bodies[begin : begin + 50])
 
     settings = settings_of(nats, stream, subject=f"{stream}.x")
-    SOURCE_CHECKS[name](lambda: make_source(settings), publish)
+    SOURCE_CHECKS[name](settings.make, publish)
 
 
 def test_positions_are_sequences(publisher, stream, opened):
@@ -267,13 +267,13 @@ def test_no_password_is_shown():
         publisher.make("a")
         publisher.close()
         settings = NatsSourceSettings(url=url, stream="a")
-        good = make_source(settings)
+        good = settings.make()
         good.open({})
         good.close()
         assert "s3cret" not in good.name + repr(settings)
         for wrong in ("app:wr0ng@", ""):
             with pytest.raises(SourceError) as caught:
-                make_source(NatsSourceSettings(url=url.replace("app:s3cret@", wrong), stream="a")).open({})
+                NatsSourceSettings(url=url.replace("app:s3cret@", wrong), stream="a").make().open({})
             assert "wr0ng" not in str(caught.value)
             assert caught.value.__cause__ is None
 
@@ -282,18 +282,18 @@ def test_the_first_server_that_answers_is_taken(nats, publisher, stream):
     publisher.send(stream, [b"x"])
     with nats_server() as gone:
         away = gone.url
-    source = make_source(NatsSourceSettings(url=f"{away} {nats.url}", stream=stream))
+    source = NatsSourceSettings(url=f"{away} {nats.url}", stream=stream).make()
     source.open({})
     assert len(take(source, 1)) == 1
     source.close()
     with pytest.raises(SourceError):
-        make_source(NatsSourceSettings(url=away, stream=stream)).open({})
+        NatsSourceSettings(url=away, stream=stream).make().open({})
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with nats_server() as server:
-        source, found, cursor = make_source(settings_of(server, "a")), [], {}
+        source, found, cursor = settings_of(server, "a").make(), [], {}
         for begin in range(0, 90, 30):
             publisher = Publisher(server.url)
             if not begin:

@@ -7,7 +7,7 @@ import pytest
 import redis as client_of_redis
 
 from dygcn.errors import OptionError, SourceError
-from dygcn.serving.sources import RedisSourceSettings, make_source
+from dygcn.serving.sources import RedisSourceSettings
 from dygcn.serving.sources import redis as module
 from dygcn.serving.sources.redis import RedisReader, entry_of, offset_of
 from dygcn.testing import source_checks
@@ -42,7 +42,7 @@ def opened(redis):
     sources = []
 
     def open_source(*streams, after=None, **others):
-        sources.append(make_source(settings_of(redis, *streams, **others)))
+        sources.append(settings_of(redis, *streams, **others).make())
         sources[-1].open(after or {})
         return sources[-1]
 
@@ -58,7 +58,7 @@ def bodies(source, limit=100, timeout=0.0):
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
 def test_a_stream_does_what_a_source_promises(name, redis, client, stream):
     settings = settings_of(redis, stream)
-    SOURCE_CHECKS[name](lambda: make_source(settings), lambda each: add(client, stream, each))
+    SOURCE_CHECKS[name](settings.make, lambda each: add(client, stream, each))
 
 
 def test_several_streams_do_what_a_source_promises(redis, client):
@@ -69,7 +69,7 @@ def test_several_streams_do_what_a_source_promises(redis, client):
         for body in each:
             add(client, next(turn), [body])
 
-    check_source(lambda: make_source(settings_of(redis, *streams)), publish)
+    check_source(lambda: settings_of(redis, *streams).make(), publish)
 
 
 def test_positions_are_ids(client, stream, opened):
@@ -236,13 +236,13 @@ def test_no_password_is_shown():
     with redis_server("--requirepass", "s3cret") as server:
         host = f"{server.host}:{server.port}"
         settings = RedisSourceSettings(url=f"redis://:s3cret@{host}", streams=["a"])
-        good = make_source(settings)
+        good = settings.make()
         good.open({})
         good.close()
         assert "s3cret" not in good.name + repr(settings)
         for user in (":wr0ng@", "", "who:wr0ng@"):
             with pytest.raises(SourceError) as caught:
-                make_source(RedisSourceSettings(url=f"redis://{user}{host}", streams=["a"])).open({})
+                RedisSourceSettings(url=f"redis://{user}{host}", streams=["a"]).make().open({})
             assert "wr0ng" not in str(caught.value)
             assert caught.value.__cause__ is None
 
@@ -251,13 +251,13 @@ def test_nobody_is_there():
     with redis_server() as server:
         settings = settings_of(server, "a")
     with pytest.raises(SourceError, match="refused"):
-        make_source(settings).open({})
+        settings.make().open({})
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_is_lost_when_the_server_comes_back(how):
     with redis_server() as server:
-        source, found, cursor = make_source(settings_of(server, "a")), [], {}
+        source, found, cursor = settings_of(server, "a").make(), [], {}
         expected = [b"%d" % number for number in range(90)]
         for begin in range(0, 90, 30):
             with client_of_redis.Redis.from_url(server.url) as client:
@@ -283,7 +283,7 @@ def test_nothing_is_lost_when_the_server_comes_back(how):
 def test_a_restart_between_two_reads_is_seen():
     """A server that comes back may have less than it had: open() compares."""
     with redis_server() as server:
-        source = make_source(settings_of(server, "a"))
+        source = settings_of(server, "a").make()
         source.open({})
         source.read(1, 0.0)
         server.restart()
@@ -299,7 +299,7 @@ def test_a_server_that_lost_its_data_is_seen():
             cursor = {"redis:a": offset_of(add(client, "a", [b"x"])[0])}
         server.restart()
         with pytest.raises(SourceError, match="is gone"):
-            make_source(settings_of(server, "a")).open(cursor)
+            settings_of(server, "a").make().open(cursor)
 
 
 @pytest.mark.parametrize("bug", ["one too far", "one too early"])
@@ -316,4 +316,4 @@ def test_a_wrong_place_would_be_noticed(bug, redis, client, stream, monkeypatch)
     monkeypatch.setattr(source_checks, "PATIENCE", 2.0)
     monkeypatch.setattr(RedisReader, "connect", shifted)
     with pytest.raises(AssertionError, match="behind that"):
-        check_resume(lambda: make_source(settings_of(redis, stream)), lambda each: add(client, stream, each))
+        check_resume(lambda: settings_of(redis, stream).make(), lambda each: add(client, stream, each))

@@ -14,7 +14,6 @@ from dygcn.serving.sources import (
     NatsSourceSettings,
     ReaderSource,
     RedisSourceSettings,
-    make_source,
     read_source,
 )
 
@@ -32,7 +31,7 @@ def test_settings_are_read_by_their_kind(kind):
     found = read_source({"kind": kind, **written})
     assert type(found) is settings
     assert found.form == ("ndjson" if kind == "file" else "json")
-    assert type(make_source(found)) is ReaderSource
+    assert type(found.make()) is ReaderSource
     assert read_source(msgspec.json.decode(msgspec.json.encode(found))) == found
 
 
@@ -49,7 +48,7 @@ def test_unknown_names_and_forms_are_refused(kind):
 
 @pytest.mark.parametrize("kind", sorted(WRITTEN))
 def test_a_source_that_was_never_open(kind):
-    source = make_source(read_source({"kind": kind, **WRITTEN[kind][0]}))
+    source = read_source({"kind": kind, **WRITTEN[kind][0]}).make()
     assert source.lag() is None
     assert source.name
     source.close()
@@ -61,7 +60,7 @@ def test_a_source_that_was_never_open(kind):
 def test_no_client_is_imported_before_it_is_needed():
     code = (
         "import sys; import dygcn.serving.sources, dygcn.testing; "
-        "from dygcn.serving.sources import *; make_source(FileSettings(path='x')); "
+        "from dygcn.serving.sources import *; FileSettings(path='x').make(); "
         "print([name for name in ('nats', 'redis', 'confluent_kafka') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -74,7 +73,7 @@ def test_no_client_is_imported_before_it_is_needed():
 def test_a_missing_client_says_what_to_install(kind, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=rf'pip install "dygcn\[{kind}\]"'):
-        make_source(read_source({"kind": kind, **WRITTEN[kind][0]}))
+        read_source({"kind": kind, **WRITTEN[kind][0]}).make()
 
 
 URLS = {

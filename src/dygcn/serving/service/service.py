@@ -19,8 +19,8 @@ from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 from dygcn.serving.service.status import LoadHistory, Parts, StatusReport
 from dygcn.serving.service.vectors import PastReads, VectorReads
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
-from dygcn.serving.sinks import OnOtherHistory, Sink, make_sink
-from dygcn.serving.sources import Source, make_source
+from dygcn.serving.sinks import OnOtherHistory, Sink
+from dygcn.serving.sources import Source
 
 _TO_END = 1.0  # seconds for the thread of the index, which is asked to end long before
 
@@ -42,8 +42,8 @@ class Service:
     ) -> None:
         self.settings, self.current = settings, CurrentSettings(settings)
         self.drain, self.updates = Drain(settings.drain_seconds), Listeners()
-        sources = [make_source(one) for one in settings.sources]  # a missing package is the first error
-        sinks = [make_sink(one) for one in settings.sinks]
+        sources = [one.make() for one in settings.sources]  # a missing package is the first error
+        sinks = [one.make() for one in settings.sinks]
         self.live = live = open_embedding(settings)
         self.observations = seen = Observations(settings.otel)
         live._ahead.observe(seen)

@@ -62,7 +62,6 @@ __all__ = [
     "Sink",
     "SinkSettings",
     "StoreSink",
-    "make_sink",
     "read_rows",
     "read_sink",
 ]
@@ -76,19 +75,3 @@ def read_sink(raw: Any) -> SinkSettings:
     """
     settings: SinkSettings = read_by_kind(raw, SINKS, GROUP)
     return settings
-
-
-def make_sink(settings: SinkSettings) -> Sink:
-    """Return the sink that settings describe, not open yet. Its client is imported only now.
-
-    Raises
-    ------
-    MissingExtra
-        If the client is not installed.
-
-    Examples
-    --------
-    >>> make_sink(ParquetSettings(folder="vectors")).name
-    'parquet:///.../vectors'
-    """
-    return settings.make()

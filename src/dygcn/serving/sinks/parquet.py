@@ -26,7 +26,7 @@ from dygcn.serving.sinks.shape import Shape, kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -81,13 +81,12 @@ class ParquetStore:
     """
 
     errors: tuple[type[BaseException], ...] = (OSError, pa.ArrowException)
-    secrets: Sequence[str] = ()
     not_finite = ""
 
     def __init__(self, settings: ParquetSettings) -> None:
         self.settings = settings
         self._folder = Path(settings.folder).absolute()
-        self.name = f"parquet://{self._folder}"
+        self.name, self.secrets = f"parquet://{self._folder}", list[str]()
         self._shape: Shape
 
     def connect(self, shape: Shape) -> None:

@@ -184,14 +184,16 @@ class QdrantCollections:
         self._client.upsert(self._names[ROWS], batch, wait=True, update_filter=older)
 
     def _filter(self, where: Sequence[Condition]) -> Any:
-        must, must_not, should = [], [], []
+        must: list[Any] = []
+        must_not: list[Any] = []
+        should: list[Any] = []
         for field, operator, value in where:
             if field == "rank":
                 should += self._lower(list(zip(_WORDS, _as_payload(value).values(), strict=True)))
             elif (field, operator) == ("version", "<"):
                 should += self._lower(list(zip(_WORDS, _as_payload((0, value)).values(), strict=True))[2:])
             elif operator == "in":
-                must.append(self._models.HasIdCondition(has_id=_keys((field, operator, value))))
+                must.append(self._models.HasIdCondition(has_id=[*_keys((field, operator, value))]))
             elif operator == "<":
                 must.append(self._models.FieldCondition(key=field, range=self._models.Range(lt=value)))
             else:

@@ -14,7 +14,7 @@ from dygcn.serving.sinks.histories import check_history
 from dygcn.serving.sinks.shape import Shape, check_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from dygcn.engine.records import History, Rows
 
@@ -113,7 +113,7 @@ class Store(Protocol):
     name: str
     errors: tuple[type[BaseException], ...]
     """Errors of the client, which become a SinkError."""
-    secrets: Sequence[str]
+    secrets: list[str]
     """Texts that no error may show."""
     not_finite: str
     """Why the engine cannot keep NaN and infinity; empty: it can."""

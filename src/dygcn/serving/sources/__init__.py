@@ -43,7 +43,6 @@ __all__ = [
     "RedisSourceSettings",
     "Source",
     "SourceSettings",
-    "make_source",
     "read_source",
 ]
 
@@ -56,19 +55,3 @@ def read_source(raw: Any) -> SourceSettings:
     """
     settings: SourceSettings = read_by_kind(raw, SOURCES, GROUP)
     return settings
-
-
-def make_source(settings: SourceSettings) -> Source:
-    """Return the source that settings describe, not open yet. Its client is imported only now.
-
-    Raises
-    ------
-    MissingExtra
-        If the client is not installed.
-
-    Examples
-    --------
-    >>> make_source(FileSettings(path="events.ndjson")).name
-    'file:events.ndjson'
-    """
-    return settings.make()

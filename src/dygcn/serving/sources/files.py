@@ -59,10 +59,9 @@ class FileReader:
     """
 
     errors: tuple[type[BaseException], ...] = ()
-    secrets: Sequence[str] = ()
 
     def __init__(self, settings: FileSettings) -> None:
-        self.name = f"file:{settings.path}"
+        self.name, self.secrets = f"file:{settings.path}", list[str]()
         self._settings, self._path = settings, Path(settings.path)
         self._after: dict[str, int] = {}
         self._files: dict[str, _GrowingFile] = {}

@@ -75,7 +75,7 @@ class Reader(Protocol):
     name: str
     errors: tuple[type[BaseException], ...]
     """Errors of the client, which become a SourceError."""
-    secrets: Sequence[str]
+    secrets: list[str]
     """Texts that no error may show."""
 
     def connect(self, after: Mapping[str, int]) -> None:
