@@ -21,8 +21,8 @@ from dygcn.cluster.ray_shards import RayShards
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
 from dygcn.engine.models import Model, State
-from dygcn.live.digest import digest_of
 from dygcn.live.embedding import start
+from dygcn.live.files import digest_of
 from dygcn_lab.testbed.simulated_world import DiskLog
 from tests.cluster.authority import Authority
 

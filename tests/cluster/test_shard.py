@@ -10,7 +10,7 @@ from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
 from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.models import Model, State
 from dygcn.errors import FeatureError, OptionError
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn_lab.costs.shard_filling import fill
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 

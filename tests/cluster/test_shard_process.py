@@ -31,7 +31,7 @@ from dygcn.cluster.store import SnapshotFolder, read_note
 from dygcn.engine.events import id_column, read_events
 from dygcn.engine.models import Model, State
 from dygcn.errors import ClusterError
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn_lab.testbed.simulated_world import DiskLog
 
 MODEL = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))

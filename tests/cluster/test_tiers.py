@@ -9,7 +9,7 @@ from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
 from dygcn.engine.propagation import set_threads, spreading
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn.serving.service.cost_estimate import expected_rows
 from dygcn_lab.testbed.divided import divide
 from dygcn_lab.testbed.simulated_cluster import SimulatedCluster

@@ -11,8 +11,7 @@ import pyarrow as pa
 from dygcn.engine.features import GRID_BITS
 from dygcn.live import exporting, plotting
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.digest import digest_of
-from dygcn.live.files import take_snapshot
+from dygcn.live.files import digest_of, take_snapshot
 from dygcn.live.finding import OneId, find_nodes, linked_nodes
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.other_names import ATTRIBUTES, no_attribute

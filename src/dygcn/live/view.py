@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -52,6 +52,15 @@ from dygcn.live.what_if import TrialBlock
 if TYPE_CHECKING:
     from dygcn.engine.models import StateWriter
     from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
+
+
+class RecommendOptions(TypedDict, total=False):
+    """The options of `EmbeddingView.recommend`."""
+
+    among: Among
+    exclude_linked: bool
+    links: str | None
+    kind: str | None
 
 
 class EmbeddingView(VectorView):
@@ -115,28 +124,10 @@ class EmbeddingView(VectorView):
         return float(found[0]) if many[0] is not a and many[1] is not b else found
 
     @overload
-    def recommend(
-        self,
-        node: OneId,
-        k: int = ...,
-        *,
-        among: Among = ...,
-        exclude_linked: bool = ...,
-        links: str | None = ...,
-        kind: str | None = ...,
-    ) -> Scored: ...
+    def recommend(self, node: OneId, k: int = ..., **how: Unpack[RecommendOptions]) -> Scored: ...
 
     @overload
-    def recommend(
-        self,
-        node: ManyIds,
-        k: int = ...,
-        *,
-        among: Among = ...,
-        exclude_linked: bool = ...,
-        links: str | None = ...,
-        kind: str | None = ...,
-    ) -> list[Scored]: ...
+    def recommend(self, node: ManyIds, k: int = ..., **how: Unpack[RecommendOptions]) -> list[Scored]: ...
 
     @names_options
     def recommend(

@@ -14,7 +14,7 @@ from dygcn.engine.events import id_column, python_ids, read_events, rows_of
 from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.explaining import MOST_EVENTS, explain, explain_change
 from dygcn.errors import FeatureError, OptionError, UnknownNode
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn.testing import dense_messages, dense_vectors
 from dygcn.testing.dense import walk_vectors
 from dygcn_lab.testbed.seeding import small_model

@@ -19,7 +19,7 @@ from dygcn.engine.models import Model, State, read_vectors
 from dygcn.engine.models.model import order_weights
 from dygcn.engine.models.trial import RemovalTrial, Trial
 from dygcn.errors import CapacityError, DygcnError, EventError, FeatureError, OpenTrial, TornState
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn.paper import RollingSpec
 from dygcn_lab.testbed.seeding import random_rows
 from tests.live.steps import step, take

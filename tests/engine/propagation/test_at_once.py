@@ -18,7 +18,7 @@ from dygcn.engine.propagation import exact, outcomes
 from dygcn.engine.propagation import spreading as buffers
 from dygcn.engine.records import Written
 from dygcn.errors import CapacityError
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 
 WIDTH = 5
 LIGHT, ANY = st.just(1.0), st.sampled_from([1.0, 1.0, 2.0, 0.5, 200.0, 3e6])  # two of the last are too much

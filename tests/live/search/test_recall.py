@@ -12,10 +12,9 @@ from dygcn.datasets import load
 from dygcn.engine.models import Model
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
-from dygcn.live.search.backends import InvertedLists, lists_for, sample_for
+from dygcn.live.search.backends import AT, InvertedLists, RecallQuestions, ask, fewest, lists_for, sample_for
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
-from dygcn.live.search.recall import AT, RecallQuestions, ask, fewest
 from tests.live.search.test_index import communities, grouped, nearest
 
 pytest.importorskip("faiss")

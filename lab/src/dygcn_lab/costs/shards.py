@@ -29,7 +29,7 @@ from dygcn.cluster.wire import pack
 from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.models import Model, State
 from dygcn.live import fit
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of

@@ -12,7 +12,7 @@ from dygcn.cluster.worker import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features import RowTable
 from dygcn.engine.models import Model, State
-from dygcn.live.digest import digest_of
+from dygcn.live.files import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

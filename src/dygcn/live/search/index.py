@@ -12,9 +12,18 @@ import numpy as np
 from dygcn.engine.models import cosines, norms, to_units
 from dygcn.errors import OptionError
 from dygcn.live.finding import at_least
-from dygcn.live.search.backends import InvertedLists, UnitRows, lists_for, load_faiss, sample_for
+from dygcn.live.search.backends import (
+    AT,
+    InvertedLists,
+    RecallQuestions,
+    UnitRows,
+    ask,
+    choose_probes,
+    lists_for,
+    load_faiss,
+    sample_for,
+)
 from dygcn.live.search.nearest import VectorCache, nearest_of_all, read_stale, top_k
-from dygcn.live.search.recall import AT, RecallQuestions, ask, choose_probes
 from dygcn.live.search.upkeep import Upkeep
 
 if TYPE_CHECKING:
