@@ -11,7 +11,7 @@ from dygcn.engine.features import RowTable
 from dygcn.live import evaluated, evaluating, fitting, plotting, refitting, rivals
 from dygcn.live.clock import usual_jump
 from dygcn.live.other_names import ATTRIBUTES, no_attribute
-from dygcn.live.search import backends, recall
+from dygcn.live.search import backends
 from dygcn.live.shared.segments import Segments, attach
 
 
@@ -76,10 +76,10 @@ def test_parts_of_an_index():
     rows.put(np.array([7, 4, 9], np.int32), np.array([[1, 0], [0, 1], [-1, 0]], np.float32))
     rows.drop(np.array([7], np.int32))
     assert (len(rows), rows.candidates(np.array([0.6, 0.8], np.float32), 1).tolist()) == (2, [4])
-    assert recall.fewest(lambda probes: probes / 100, 4, 200, 0.5) == 50
+    assert backends.fewest(lambda probes: probes / 100, 4, 200, 0.5) == 50
     units, nodes = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32), np.array([0, 1, 2], np.int32)
-    assert recall.ask(nodes[:1], units[:1], [(nodes, units)], 2).bars.round(3).tolist() == [0.0]
-    one = recall.RecallQuestions(np.zeros(1, np.int32), np.ones((1, 1), np.float32), np.array([0.5]), most=2)
+    assert backends.ask(nodes[:1], units[:1], [(nodes, units)], 2).bars.round(3).tolist() == [0.0]
+    one = backends.RecallQuestions(np.zeros(1, np.int32), np.ones((1, 1), np.float32), np.array([0.5]), most=2)
     assert one.recall([(np.array([4, 4, 9]), np.array([0.9, 0.9, 0.2]))]) == 0.5
 
 
