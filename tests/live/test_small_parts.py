@@ -79,7 +79,9 @@ def test_parts_of_an_index():
     assert backends.fewest(lambda probes: probes / 100, 4, 200, 0.5) == 50
     units, nodes = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32), np.array([0, 1, 2], np.int32)
     assert backends.ask(nodes[:1], units[:1], [(nodes, units)], 2).bars.round(3).tolist() == [0.0]
-    one = backends.RecallQuestions(np.zeros(1, np.int32), np.ones((1, 1), np.float32), np.array([0.5]), most=2)
+    one = backends.RecallQuestions(
+        np.zeros(1, np.int32), np.ones((1, 1), np.float32), np.array([0.5]), most=2
+    )
     assert one.recall([(np.array([4, 4, 9]), np.array([0.9, 0.9, 0.2]))]) == 0.5
 
 
