@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.client.decoding import read, vectors_of
-from dygcn.client.retry import Reply, read_problem
+from dygcn.client.retry import Response, read_problem
 from dygcn.cluster.wire import unpack
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.wire import decode_events
@@ -349,7 +349,7 @@ PAGES = TEXTS | {
 
 
 def many_vectors(body):
-    return vectors_of(Reply(200, {}, body), ["a"])
+    return vectors_of(body, ["a"])
 
 
 DECODERS = {
@@ -388,6 +388,6 @@ DECODERS = {
     "answers: a vector": (answered(answers.OneVector), ANSWERS),
     "answers: changes": (answered(answers.Changes), PAGES),
     "answers: vectors as Arrow": (many_vectors, ARROW),
-    "answers: refusals": (lambda body: read_problem(Reply(400, {}, body)), TEXTS),
+    "answers: refusals": (lambda body: read_problem(Response(400, {}, body)), TEXTS),
 }
 CASES = [(decoder, name) for decoder, (_, inputs) in DECODERS.items() for name in inputs]

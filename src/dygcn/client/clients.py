@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dygcn._extras import extra
 from dygcn.client.operations import Operations
-from dygcn.client.retry import Lost, Operation, Pause, Reply, Request, Retry
+from dygcn.client.retry import Lost, Operation, Pause, Request, Response, Retry
 from dygcn.errors import OptionError
 from dygcn.schema.answers import Changes
 
@@ -42,7 +42,8 @@ def _method(
         with self._turn if in_turn else nullcontext():
             return self._run(operation(self._operations, *args, **kwargs))
 
-    return _signed(method, operation)
+    _sign(method, operation)
+    return method
 
 
 def _async_method(
@@ -55,15 +56,15 @@ def _async_method(
         async with self._turn if in_turn else nullcontext():
             return await self._run(operation(self._operations, *args, **kwargs))
 
-    return _signed(method, operation)
+    _sign(method, operation)
+    return method
 
 
-def _signed(method: Any, operation: Callable[..., Any]) -> Any:
+def _sign(method: Any, operation: Callable[..., Any]) -> None:
     """Give a method the signature of its operation, with the type of the result alone."""
     found = inspect.signature(operation)
     result = str(found.return_annotation).removeprefix("Operation[").removesuffix("]")
     method.__signature__ = found.replace(return_annotation=result)
-    return method
 
 
 class _Settings:
@@ -97,8 +98,8 @@ def _as_httpx(request: Request) -> dict[str, Any]:
     }
 
 
-def _reply_of(response: httpx.Response) -> Reply:
-    return Reply(response.status_code, response.headers, response.content)
+def _response_of(response: httpx.Response) -> Response:
+    return Response(response.status_code, response.headers, response.content)
 
 
 def _lost_by(error: httpx.RequestError) -> Lost:
@@ -192,12 +193,12 @@ class Client:
         finally:
             operation.close()
 
-    def _exchange(self, step: Request | Pause) -> Reply | Lost | None:
+    def _exchange(self, step: Request | Pause) -> Response | Lost | None:
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return None
         try:
-            return _reply_of(self._http.request(**_as_httpx(step)))
+            return _response_of(self._http.request(**_as_httpx(step)))
         except httpx.RequestError as error:
             return _lost_by(error)
 
@@ -277,12 +278,12 @@ class AsyncClient:
         finally:
             operation.close()
 
-    async def _exchange(self, step: Request | Pause) -> Reply | Lost | None:
+    async def _exchange(self, step: Request | Pause) -> Response | Lost | None:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
         try:
-            return _reply_of(await self._http.request(**_as_httpx(step)))
+            return _response_of(await self._http.request(**_as_httpx(step)))
         except httpx.RequestError as error:
             return _lost_by(error)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from dygcn.client.decoding import read
 from dygcn.client.retry import Operation, Request, Retry
 from dygcn.errors import OptionError
 from dygcn.schema import answers
@@ -48,8 +47,7 @@ class DeadLetterOperations:
             want = _PAGE if limit is None else min(limit - len(found), _PAGE)
             asked = {"stream": stream, "reason": reason, "before": before, "limit": want}
             query = tuple((name, str(value)) for name, value in asked.items() if value is not None)
-            reply = yield from self._retry.request(Request("GET", _LETTERS, query))
-            page: answers.DeadLetters = read(reply.body, answers.DeadLetters)
+            page = yield from self._retry.answer(Request("GET", _LETTERS, query), answers.DeadLetters)
             found += page.dead_letters
             if len(page.dead_letters) < want or len(found) == limit:
                 return answers.DeadLetters(page.total, found)
@@ -85,8 +83,7 @@ class DeadLetterOperations:
                 "corrected": [{"number": one, "event": events[one]} for one in some if one in events],
             }
             request = Request("POST", f"{_LETTERS}/replay", (), msgspec.json.encode(body), JSON)
-            reply = yield from self._retry.request(request)
-            part: answers.ReplayResult = read(reply.body, answers.ReplayResult)
+            part = yield from self._retry.answer(request, answers.ReplayResult)
             sequence, applied, dead = part.sequence, applied + part.applied, dead + part.dead
             missing += part.missing
         return answers.ReplayResult(sequence, applied, dead, missing)
@@ -100,8 +97,7 @@ class DeadLetterOperations:
         missing: list[int] = []
         for begin in range(0, len(wanted), _IN_ADDRESS):
             query = tuple(("number", str(one)) for one in wanted[begin : begin + _IN_ADDRESS])
-            reply = yield from self._retry.request(Request("DELETE", _LETTERS, query))
-            part: answers.DiscardResult = read(reply.body, answers.DiscardResult)
+            part = yield from self._retry.answer(Request("DELETE", _LETTERS, query), answers.DiscardResult)
             sequence, discarded = part.sequence, discarded + part.discarded
             missing += part.missing
         return answers.DiscardResult(sequence, discarded, missing)

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client.retry import Reply
 from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.records import Float64
 from dygcn.errors import ServiceError
@@ -17,7 +16,7 @@ from dygcn.schema import answers
 from dygcn.schema.answers import Id
 
 
-def read(body: bytes, shape: type[Any]) -> Any:
+def read(body: bytes, shape: Any) -> Any:
     """Return an answer, with arrays where its shape has them; raise `ServiceError` for any other body."""
     try:
         return msgspec.json.decode(body, type=shape, dec_hook=_array)
@@ -58,10 +57,10 @@ def _array(kind: Any, values: Any) -> Any:
     return found
 
 
-def vectors_of(reply: Reply, asked: list[Any]) -> answers.ManyVectors:
+def vectors_of(body: bytes, asked: list[Any]) -> answers.ManyVectors:
     """Return vectors that came as Arrow; raise `ServiceError` for others, or any other body."""
     try:
-        with pa.ipc.open_stream(reply.body) as reader:
+        with pa.ipc.open_stream(body) as reader:
             table = reader.read_all()
         table.validate(full=True)  # what its buffers say of each other may be wrong
         about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}

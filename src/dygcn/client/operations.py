@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from dygcn.client.dead_letters import JSON, DeadLetterOperations
-from dygcn.client.decoding import check_about, check_among, read, unreadable, vectors_of
-from dygcn.client.retry import Operation, Pause, Reply, Request, Retry, error_of, read_problem
+from dygcn.client.decoding import check_about, check_among, unreadable, vectors_of
+from dygcn.client.retry import Operation, Pause, Request, Response, Retry, error_of, read_problem
 from dygcn.client.sending import ARROW, Sender
 from dygcn.engine.events import ColumnOptions, as_dicts, read_graph, read_update
 from dygcn.engine.records import DEFAULT_K, EventBatch
@@ -60,8 +60,8 @@ class Operations(DeadLetterOperations):
         asked = [plain(one) for one in ids]
         headers = JSON | {"Accept": ARROW}
         request = Request("POST", "/v1/vectors", _query(as_of=as_of), encode({"ids": asked}), headers)
-        reply = yield from self._retry.request(request)
-        return vectors_of(reply, asked)
+        response = yield from self._retry.request(request)
+        return vectors_of(response.body, asked)
 
     def nearest(
         self, node: Any, k: int = DEFAULT_K, *, by: str = "cosine", kind: str | None = None
@@ -264,9 +264,7 @@ class Operations(DeadLetterOperations):
             Seconds that the service waits for changes, if there are none.
         """
         request = Request("GET", "/v1/changes", _query(since=since, limit=limit, wait=wait))
-        reply = yield from self._retry.request(request, wait=wait)
-        found: answers.Changes = read(reply.body, answers.Changes)
-        return found
+        return self._retry.answer(request, answers.Changes, wait=wait)
 
     def forget(self, node: Id) -> Operation[answers.NodeForgotten]:
         """Forget an id: remove it from graph, model, log, snapshots, dead letters and sinks of the service.
@@ -288,9 +286,9 @@ class Operations(DeadLetterOperations):
         until = clock() + wait
         while True:
             received = yield Request("GET", "/readyz", seconds=self._retry.timeout)
-            if isinstance(received, Reply) and received.status not in (200, 503):
+            if isinstance(received, Response) and received.status not in (200, 503):
                 raise error_of(received, read_problem(received))
-            if isinstance(received, Reply) and received.status == 200:
+            if isinstance(received, Response) and received.status == 200:
                 return True
             if clock() + _BETWEEN_LOOKS >= until:
                 return False
@@ -309,8 +307,7 @@ class Operations(DeadLetterOperations):
         return self._read(Request("POST", path, (), encode(body), JSON), shape, about)
 
     def _read(self, request: Request, shape: Callable[..., T], about: Id | None) -> Operation[T]:
-        reply = yield from self._retry.request(request)
-        found: Any = read(reply.body, shape)  # type: ignore[arg-type]
+        found: Any = yield from self._retry.answer(request, shape)
         if about is not None:
             check_about(found.id, plain(about))
         answer: T = found

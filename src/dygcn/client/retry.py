@@ -1,7 +1,7 @@
-"""Requests and replies, which requests are repeated, and refusals as errors.
+"""Requests and responses, which requests are repeated, and refusals as errors.
 
-An `Operation` is a generator: it yields a `Request` and is sent its `Reply` (or `Lost`), or yields a `Pause`,
-and returns its result. It knows no network and no event loop, so the same code serves both clients.
+An `Operation` is a generator: it yields a `Request` and is sent its `Response` (or `Lost`), or yields a
+`Pause`, and returns its result. It knows no network and no event loop, so the same code serves both clients.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from dygcn.client.decoding import read
 from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.errors import DygcnError, ServiceError, UnknownNode, UnknownOutcome, Unreachable
 
@@ -51,7 +52,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """A response of the service."""
 
     status: int
@@ -68,7 +69,7 @@ class Lost:
     sent: bool = True  # whether the request may have arrived
 
 
-Operation: TypeAlias = Generator[Request | Pause, Reply | Lost | None, T]
+Operation: TypeAlias = Generator[Request | Pause, Response | Lost | None, T]
 
 
 class _Problem(msgspec.Struct):
@@ -93,7 +94,7 @@ class Retry:
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.timeout, self.clock = timeout, clock
 
-    def request(self, request: Request, *, idempotent: bool = True, wait: float = 0.0) -> Operation[Reply]:
+    def request(self, request: Request, *, idempotent: bool = True, wait: float = 0.0) -> Operation[Response]:
         """Return the answer to a request.
 
         The service may get an idempotent request twice. `wait` is for how many seconds the service itself may
@@ -105,7 +106,7 @@ class Retry:
         while True:
             received = yield replace(request, seconds=max(until - self.clock(), _LEAST))
             failure: DygcnError
-            if isinstance(received, Reply):
+            if isinstance(received, Response):
                 if received.status == 200:
                     return replace(received, again=again)
                 problem = read_problem(received)
@@ -126,6 +127,12 @@ class Retry:
                 raise failure
             yield Pause(pause)
 
+    def answer(self, request: Request, shape: Callable[..., T], *, wait: float = 0.0) -> Operation[T]:
+        """Return the answer to an idempotent request, decoded."""
+        response = yield from self.request(request, wait=wait)
+        found: T = read(response.body, shape)
+        return found
+
 
 def _pauses() -> Iterator[float]:
     """Yield longer and longer random pauses, so that many clients do not come back at once."""
@@ -135,32 +142,32 @@ def _pauses() -> Iterator[float]:
         longest = min(2 * longest, _LONGEST_PAUSE)
 
 
-def _retry_after(reply: Reply, problem: _Problem) -> float:
+def _retry_after(response: Response, problem: _Problem) -> float:
     """Return the seconds before the next try; a proxy may name them in a header only."""
-    text = _header(reply, "retry-after")
+    text = _header(response, "retry-after")
     return float(text) if text.isascii() and text.isdigit() else problem.retry_after or 0.0
 
 
-def _header(reply: Reply, name: str) -> str:
-    return next((value for key, value in reply.headers.items() if key.lower() == name), "")
+def _header(response: Response, name: str) -> str:
+    return next((value for key, value in response.headers.items() if key.lower() == name), "")
 
 
-def read_problem(reply: Reply) -> _Problem:
+def read_problem(response: Response) -> _Problem:
     """Return the reason of a refusal, without fields where a proxy in front of the service refused."""
     try:
-        return msgspec.json.decode(reply.body, type=_Problem)
+        return msgspec.json.decode(response.body, type=_Problem)
     except NOT_READ:
         return _Problem()
 
 
-def error_of(reply: Reply, problem: _Problem) -> DygcnError:
+def error_of(response: Response, problem: _Problem) -> DygcnError:
     """Return a refusal as an error."""
     if problem.kind == "unknown-node" and problem.node is not None:
         return UnknownNode(problem.node)
     return ServiceError(
         problem.detail or "whoever answered said no more than the status",
         type=problem.kind,
-        status=reply.status,
+        status=response.status,
         expected=problem.expected,
-        request_id=problem.instance or _header(reply, "x-request-id") or None,
+        request_id=problem.instance or _header(response, "x-request-id") or None,
     )

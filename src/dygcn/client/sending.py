@@ -103,7 +103,7 @@ class Sender:
         """
         request = self._request(as_arrow(part), ARROW, first, resumes=resumes)
         try:
-            reply = yield from self._retry.request(request, idempotent=first is not None)
+            response = yield from self._retry.request(request, idempotent=first is not None)
         except ServiceError as refused:
             if first is None or refused.expected is None:
                 raise
@@ -112,9 +112,9 @@ class Sender:
             if refused.type == "forgotten-client" and refused.expected == first + len(part):
                 return (yield from self._all_arrived())  # only this client sends under its name
             raise SequenceGap(f"client {self.name!r}", refused.expected, first) from refused
-        found: answers.Accepted = read(reply.body, answers.Accepted)
+        found: answers.Accepted = read(response.body, answers.Accepted)
         if first is not None:
-            self._check_alone(found, len(part), known=known or reply.again)
+            self._check_alone(found, len(part), known=known or response.again)
         return found
 
     def _check_alone(self, found: answers.Accepted, events: int, *, known: bool) -> None:
@@ -127,8 +127,7 @@ class Sender:
             )
 
     def _all_arrived(self) -> Operation[answers.Accepted]:
-        reply = yield from self._retry.request(Request("GET", "/v1/status"))
-        found: answers.ServiceStatus = read(reply.body, answers.ServiceStatus)
+        found = yield from self._retry.answer(Request("GET", "/v1/status"), answers.ServiceStatus)
         return answers.Accepted(found.sequence, "repeated", 0, 0)
 
     def _request(self, body: bytes, form: str, first: int | None, *, resumes: bool = False) -> Request:

@@ -14,18 +14,16 @@ from dygcn.engine.events import take
 from dygcn.engine.graph.image import GraphImage, stage_pairs
 
 if TYPE_CHECKING:
-    from dygcn.cluster.shard import Shard
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.transaction import Transaction
-    from dygcn.engine.records import Bool, GraphDelta, Int64, Nodes
+    from dygcn.engine.records import Bool, GraphDelta, Int8, Int64, Nodes
 
 _NOBODY = np.empty(0, np.int32)
 
 
-def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
+def first_ends(graph: Graph, own: Int8) -> tuple[Nodes, Nodes, Int64, Int64]:
     """Return edges by their lower end by id (directed: source), where that is an own node, and their rows."""
-    graph = shard.graph
     a, b, weight = graph.edges()
     if not graph.directed:
         rank = np.full(graph.ids.high, -1, np.int64)
@@ -33,7 +31,7 @@ def first_ends(shard: Shard) -> tuple[Nodes, Nodes, Int64, Int64]:
         rank[here] = np.arange(len(here))
         swapped = rank[a] > rank[b]
         a, b = np.where(swapped, b, a).astype(np.int32), np.where(swapped, a, b).astype(np.int32)
-    mine = np.flatnonzero(shard.rule.own[a] > 0)
+    mine = np.flatnonzero(own[a] > 0)
     return a[mine], b[mine], weight[mine], mine
 
 
@@ -55,6 +53,7 @@ def edges_as_image(
         ghosts = weight < 0
         full, t = graph.memory.recall(first[ghosts], second[ghosts])
     contacts, none = graph.contacts, (np.empty(0), np.empty(0, np.float32))
+    last, count = edge_contacts(graph)
     return GraphImage(
         graph.ids.names(nodes),
         own[nodes],
@@ -79,16 +78,20 @@ def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
     ghosts = (np.cumsum(faded) - 1)[rows[faded[rows]]]
     place = np.full(len(image.a), -1, np.int64)
     place[rows] = np.arange(len(rows))
+    pairs, contacts = len(image.pair_t) > 0, len(image.contact) > 0
     return GraphImage(
         take(image.ids, nodes),
         np.zeros(len(nodes), np.bool_),
-        *(ends.astype(np.int32) for ends in np.split(places, [len(rows)])),
+        places[: len(rows)].astype(np.int32),
+        places[len(rows) :].astype(np.int32),
         image.weight[rows],
         image.ghost_weight[ghosts],
         image.ghost_t[ghosts],
         image.clock,
-        *(column[nodes] if len(column) else column for column in (image.contact, image.activity)),
-        *(column[rows] if len(column) else column for column in (image.pair_t, image.pair_count)),
+        image.contact[nodes] if contacts else image.contact,
+        image.activity[nodes] if contacts else image.activity,
+        image.pair_t[rows] if pairs else image.pair_t,
+        image.pair_count[rows] if pairs else image.pair_count,
         None if image.parts is None else image.parts.placed(place),
     )
 

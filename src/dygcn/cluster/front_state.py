@@ -109,11 +109,12 @@ class FrontState(State):
         nodes = np.concatenate([graph.arrive(reply.moved) for reply in replies])
         orders = np.concatenate([reply.orders for reply in replies])
         by_order = np.argsort(orders, kind="stable")
-        *counts, ends = (sum(column) for column in zip(*(reply.counts for reply in replies), strict=True))
+        counts = zip(*(reply.counts for reply in replies), strict=True)
+        unchanged, missing, loops, ends = (sum(column) for column in counts)
         expired = ends // 2
         self.transaction.written, self.transaction.expired = True, self.transaction.expired + expired
         moved = Changed(nodes[by_order], orders[by_order], sum(reply.rows for reply in replies))
-        return Outcome(moved, left, *counts, expired=expired)
+        return Outcome(moved, left, unchanged, missing, loops, expired=expired)
 
     def _gone(self, replies: list[OutcomeReply]) -> IdColumn:
         """Return nodes that left shards whose replies do not name the nodes that left."""
@@ -189,8 +190,9 @@ class FrontState(State):
         names, none_own = graph.ids.names(nodes), np.zeros(len(nodes), np.bool_)
         related = Parts.joined([part.parts for part in parts], [len(part.a) for part in parts])
         weights = joined("weight"), joined("ghost_weight"), joined("ghost_t")
-        contacts = contact, activity, joined("pair_t"), joined("pair_count")
-        image = GraphImage(names, none_own, a, b, *weights, graph.clock, *contacts, related)
+        pairs = joined("pair_t"), joined("pair_count")
+        ends = names, none_own, a, b
+        image = GraphImage(*ends, *weights, graph.clock, contact, activity, *pairs, related)
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
 

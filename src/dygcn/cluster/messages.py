@@ -28,20 +28,20 @@ class Record(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unkn
 # ---- the log ---------------------------------------------------------------------------------------------
 
 
-class Events(Record):
+class Events(Record, frozen=True):
     """A batch of events."""
 
     batch: EventBatch
     now: float | None = None
 
 
-class Remove(Record):
+class Remove(Record, frozen=True):
     """Nodes that leave, with their edges and ghosts."""
 
     ids: IdColumn
 
 
-class Move(Record):
+class Move(Record, frozen=True):
     """Slots that another shard owns from now on."""
 
     slots: tuple[int, ...]
@@ -52,7 +52,7 @@ class Move(Record):
         return slots.moved(list(self.slots), self.to), shards
 
 
-class Resize(Record):
+class Resize(Record, frozen=True):
     """Another number of shards; new ones own nothing yet, those that go own nothing any more."""
 
     shards: int
@@ -65,14 +65,14 @@ class Resize(Record):
 Entry: TypeAlias = Events | Remove | Move | Resize
 
 
-class Fetch(Record):
+class Fetch(Record, frozen=True):
     """A shard requests entries of the log."""
 
     sender: int
     after: int
 
 
-class Entries(Record):
+class Entries(Record, frozen=True):
     """Entries of the log, the first of which has the sequence `after` + 1; `end` is the last in the log."""
 
     after: int
@@ -83,7 +83,7 @@ class Entries(Record):
 # ---- between shards --------------------------------------------------------------------------------------
 
 
-class MirrorUpdate(Record):
+class MirrorUpdate(Record, frozen=True):
     """What one shard sends another about one batch; empty columns if there is nothing to send.
 
     The node of a change is mirrored by the receiving shard before and after the batch; the node that it
@@ -108,7 +108,7 @@ class MirrorUpdate(Record):
         return len(self.change) + len(self.degree)
 
 
-class BatchUpdate(Record):
+class BatchUpdate(Record, frozen=True):
     """The mirror update of one batch, and the last batch that its sender applied."""
 
     sender: int
@@ -117,21 +117,21 @@ class BatchUpdate(Record):
     done: int
 
 
-class Resend(Record):
+class Resend(Record, frozen=True):
     """A shard requests the update of a batch again."""
 
     sender: int
     batch: int
 
 
-class Progress(Record):
+class Progress(Record, frozen=True):
     """The last batch that a shard applied."""
 
     sender: int
     done: int
 
 
-class RowsRequest(Record):
+class RowsRequest(Record, frozen=True):
     """A shard that was started requests rows of its mirrors, as of the end of a batch, from their owner."""
 
     sender: int
@@ -140,7 +140,7 @@ class RowsRequest(Record):
     mirrors: IdColumn
 
 
-class PastRequest(Record):
+class PastRequest(Record, frozen=True):
     """The reply to `RowsRequest` of a shard that applied later batches already."""
 
     sender: int
@@ -149,7 +149,7 @@ class PastRequest(Record):
     position: int
 
 
-class MirrorRows(Record):
+class MirrorRows(Record, frozen=True):
     """The reply to `RowsRequest`."""
 
     sender: int
@@ -166,7 +166,7 @@ Message: TypeAlias = (
 # ---- membership ------------------------------------------------------------------------------------------
 
 
-class Member(Record):
+class Member(Record, frozen=True):
     """A process: its shard (or `SEQUENCER`), which of the processes started for it, and its address."""
 
     number: int
@@ -174,7 +174,7 @@ class Member(Record):
     location: str
 
 
-class Members(Record):
+class Members(Record, frozen=True):
     """All processes that are known; a later version replaces an earlier one."""
 
     front: int  # epoch of the front that sends this
@@ -182,7 +182,7 @@ class Members(Record):
     all: tuple[Member, ...]
 
 
-class Register(Record):
+class Register(Record, frozen=True):
     """A process that starts requests its epoch."""
 
     number: int
@@ -191,14 +191,14 @@ class Register(Record):
     pid: int
 
 
-class Welcome(Record):
+class Welcome(Record, frozen=True):
     """The reply to `Register`."""
 
     epoch: int
     members: Members
 
 
-class Beat(Record):
+class Beat(Record, frozen=True):
     """A process lives, and what it counted since it started; the reply is `Members`, or `Replaced`."""
 
     member: Member
@@ -214,11 +214,11 @@ class Beat(Record):
     first_rows: int  # of new mirrors
 
 
-class Replaced(Record):
+class Replaced(Record, frozen=True):
     """The reply to a process that has a successor: it must end."""
 
 
-class Failed(Record):
+class Failed(Record, frozen=True):
     """A process ends for a reason, which callers that wait for it should see; the reply is `Replaced`."""
 
     number: int
@@ -228,7 +228,7 @@ class Failed(Record):
 # ---- snapshots -------------------------------------------------------------------------------------------
 
 
-class ShardSnapshot(Record):
+class ShardSnapshot(Record, frozen=True):
     """The edges of a shard's own nodes at the end of a batch; all else follows from them."""
 
     sequence: int
@@ -237,7 +237,7 @@ class ShardSnapshot(Record):
     image: GraphImage | None  # None: no node
 
 
-class HandedOver(Record):
+class HandedOver(Record, frozen=True):
     """Edges of nodes that another shard owns from an entry on."""
 
     image: GraphImage

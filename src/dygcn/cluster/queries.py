@@ -20,23 +20,23 @@ from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int16, Int32, Int64
 
 
-class Query(Record):
+class Query(Record, frozen=True):
     """Base of all queries."""
 
     at: int
 
 
-class Reply(Record):
+class Reply(Record, frozen=True):
     """Base of all replies."""
 
     position: int
 
 
-class OutcomeQuery(Query):
+class OutcomeQuery(Query, frozen=True):
     """Asks what a batch did to own nodes."""
 
 
-class OutcomeReply(Reply):
+class OutcomeReply(Reply, frozen=True):
     """What a batch did to the own nodes of a shard."""
 
     known: bool  # False: a successor replayed the batch; `moved` is every own node, and who left is not known
@@ -48,11 +48,11 @@ class OutcomeReply(Reply):
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)  # as in `Applied`
 
 
-class ShardQuery(Query):
+class ShardQuery(Query, frozen=True):
     """Asks for all own nodes."""
 
 
-class ShardReply(Reply):
+class ShardReply(Reply, frozen=True):
     """The nodes of a shard."""
 
     owner: Int16  # (SLOTS,) the owner of each slot
@@ -63,30 +63,30 @@ class ShardReply(Reply):
     bits: int  # low bits that no weight uses
 
 
-class SizeQuery(Query):
+class SizeQuery(Query, frozen=True):
     """Asks for the number of edges."""
 
 
-class SizeReply(Reply):
+class SizeReply(Reply, frozen=True):
     """Edges whose lower end by id (directed: source) is an own node, without ghosts."""
 
     edges: int
 
 
-class VectorQuery(Query):
+class VectorQuery(Query, frozen=True):
     """Asks for the vectors of own nodes."""
 
     ids: IdColumn
 
 
-class VectorReply(Reply):
+class VectorReply(Reply, frozen=True):
     """The vectors of nodes, zero for those that are not in the graph."""
 
     here: Int8  # for each id: 1, 0 if it is not in the graph, -1 if another shard owns it as of `position`
     vectors: Float32  # (n, dim)
 
 
-class RowQuery(Query):
+class RowQuery(Query, frozen=True):
     """Asks for messages (`order` 0 to K) of own nodes or, with `sums`, for their sums (1 to K)."""
 
     ids: IdColumn
@@ -94,20 +94,20 @@ class RowQuery(Query):
     sums: bool = False
 
 
-class RowReply(Reply):
+class RowReply(Reply, frozen=True):
     """Messages and 1 where there is one, or sums and degrees; zero for nodes that are not in the graph."""
 
     rows: Int64  # (n, width)
     degree: Int64  # (n,)
 
 
-class NodeQuery(Query):
+class NodeQuery(Query, frozen=True):
     """Asks for degrees and contacts of own nodes."""
 
     ids: IdColumn
 
 
-class NodeReply(Reply):
+class NodeReply(Reply, frozen=True):
     """Zero, and minus infinity as a time, for nodes that are not in the graph."""
 
     aggregates: Int32  # how many nodes
@@ -117,14 +117,14 @@ class NodeReply(Reply):
     activity: Float32  # count of contacts, as of then
 
 
-class PairQuery(Query):
+class PairQuery(Query, frozen=True):
     """Asks about pairs whose first node (in an undirected graph: one of both) is an own one."""
 
     ids: IdColumn
     other: IdColumn
 
 
-class PairReply(Reply):
+class PairReply(Reply, frozen=True):
     """Zero, and minus infinity as a time, where there is nothing."""
 
     weight: Int64  # stored: below zero a ghost
@@ -134,14 +134,14 @@ class PairReply(Reply):
     count: Float32
 
 
-class ArcQuery(Query):
+class ArcQuery(Query, frozen=True):
     """Asks which nodes own nodes aggregate (`push`: which nodes aggregate them)."""
 
     ids: IdColumn
     push: bool
 
 
-class ArcReply(Reply):
+class ArcReply(Reply, frozen=True):
     """Arcs in the order of the nodes of the query."""
 
     counts: Int64  # for each node
@@ -149,24 +149,24 @@ class ArcReply(Reply):
     weight: Int64  # stored
 
 
-class EdgeQuery(Query):
+class EdgeQuery(Query, frozen=True):
     """Asks for edges and ghosts whose lower end by id (directed: source) is an own node."""
 
 
-class EdgeReply(Reply):
+class EdgeReply(Reply, frozen=True):
     """Edges of a shard, with all own nodes; `own` of the image marks these."""
 
     image: GraphImage
 
 
-class NearestQuery(Query):
+class NearestQuery(Query, frozen=True):
     """Asks for the own nodes with the greatest cosines."""
 
     queries: Float32  # (q, dim)
     k: int
 
 
-class NearestReply(Reply):
+class NearestReply(Reply, frozen=True):
     """For each query the k best, best first, ties by id; fewer where there are fewer."""
 
     counts: Int64  # for each query

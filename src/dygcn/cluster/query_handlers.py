@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.shard import Shard
     from dygcn.cluster.worker import Worker
-    from dygcn.engine.models.readout import Readout
     from dygcn.engine.records import IdColumn, Nodes
 
 _OUTCOMES = (
@@ -78,24 +77,10 @@ class QueryHandlers:
         """Return vectors that were read before; all anew after a move, which changes the own nodes."""
         if self._cache is None or self._of is not shard:
             self._of = shard
-            state: Any = _Readable(shard)
-            self._cache = VectorCache(state, ChangeRecord(shard.graph.ids.high))
+            readable: Any = shard
+            self._cache = VectorCache(readable, ChangeRecord(shard.graph.ids.high))
         self._cache.changes.reserve(shard.graph.ids.high)
         return self._cache
-
-
-class _Readable:
-    """A shard as a cache of vectors reads it."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.model, self.graph, self._shard = shard.model, shard.graph, shard
-
-    def reading(self) -> Readout:
-        """Return what reads vectors."""
-        return self._shard.reading()
-
-    def check(self) -> None:
-        """A shard that replies is ready."""
 
 
 def _own(shard: Shard, ids: IdColumn) -> Nodes:
@@ -119,7 +104,9 @@ def _shard(query: q.ShardQuery, worker: Worker) -> q.Reply:
 
 
 def _size(query: q.SizeQuery, worker: Worker) -> q.Reply:
-    return q.SizeReply(worker.position, int((first_ends(worker.shard)[2] > 0).sum()))
+    return q.SizeReply(
+        worker.position, int((first_ends(worker.shard.graph, worker.shard.rule.own)[2] > 0).sum())
+    )
 
 
 def _vectors(query: q.VectorQuery, worker: Worker) -> q.Reply:
@@ -135,6 +122,7 @@ def _vectors(query: q.VectorQuery, worker: Worker) -> q.Reply:
 def _rows(query: q.RowQuery, worker: Worker) -> q.Reply:
     graph, rule, nodes = worker.shard.graph, worker.shard.rule, _own(worker.shard, query.ids)
     here = np.flatnonzero(nodes >= 0)
+    rows: Any
     if query.sums:
         degree, rows = rule.whole_sums(graph, nodes[here], query.order)
     else:
@@ -146,7 +134,9 @@ def _rows(query: q.RowQuery, worker: Worker) -> q.Reply:
 def _nodes(query: q.NodeQuery, worker: Worker) -> q.Reply:
     graph, nodes = worker.shard.graph, _own(worker.shard, query.ids)
     here = np.flatnonzero(nodes >= 0)
-    known = [(column[nodes[here]], 0) for column in (graph.pull.count, graph.push.count, graph.strength)]
+    known: list[tuple[Any, float]] = [
+        (column[nodes[here]], 0) for column in (graph.pull.count, graph.push.count, graph.strength)
+    ]
     if graph.contacts is None:
         known += [(np.full(len(here), -np.inf), -np.inf), (np.zeros(len(here), np.float32), 0)]
     else:
@@ -182,7 +172,7 @@ def _arcs(query: q.ArcQuery, worker: Worker) -> q.Reply:
 
 def _edges(query: q.EdgeQuery, worker: Worker) -> q.Reply:
     shard = worker.shard
-    a, b, weight, rows = first_ends(shard)
+    a, b, weight, rows = first_ends(shard.graph, shard.rule.own)
     own = shard.rule.own[: shard.graph.ids.high] > 0
     return q.EdgeReply(
         worker.position, edges_as_image(shard.graph, rows, (a, b, weight), own, shard.own_nodes())

@@ -53,7 +53,8 @@ _PROBE = 2.0  # seconds that it has to respond
 
 def own_address() -> str:
     """Return the address of this machine in a Ray cluster."""
-    return str(get_node_ip_address())
+    untyped: Any = get_node_ip_address
+    return str(untyped())
 
 
 class ShardActor:

@@ -43,7 +43,7 @@ class DigestPart:
 def part_of(shard: Shard) -> DigestPart:
     """Return what a shard adds."""
     graph, rule, own = shard.graph, shard.rule, shard.own_nodes()
-    a, b, weight, _ = first_ends(shard)
+    a, b, weight, _ = first_ends(graph, rule.own)
     full, t = np.zeros(len(a), np.int64), np.zeros(len(a))
     if graph.memory is not None:
         full, t = graph.memory.recall(*graph.canonical(a, b))
