@@ -6,6 +6,7 @@ A node that moves takes its arcs along, and nothing else. All else follows: its 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,48 +53,23 @@ def edges_as_image(
     if graph.memory is not None:
         ghosts = weight < 0
         full, t = graph.memory.recall(first[ghosts], second[ghosts])
-    contacts, none = graph.contacts, (np.empty(0), np.empty(0, np.float32))
-    last, count = edge_contacts(graph)
-    return GraphImage(
-        graph.ids.names(nodes),
-        own[nodes],
-        place[a],
-        place[b],
-        weight,
-        full,
-        t,
-        graph.clock,
-        *(none if contacts is None else (contacts.times[nodes], contacts.counts[nodes])),
-        *(column[rows] if len(column) else column for column in graph.edge_contacts()),
-        None if graph.relations is None else graph.relations.of(first, second),
-    )
+    contacts = pairs = graph.edge_contacts()
+    if graph.contacts is not None:
+        contacts, pairs = graph.contacts.of(nodes), (pairs[0][rows], pairs[1][rows])
+    parts = None if graph.relations is None else graph.relations.of(first, second)
+    of_edges = place[a], place[b], weight, full, t
+    return GraphImage(graph.ids.names(nodes), own[nodes], *of_edges, graph.clock, *contacts, *pairs, parts)
 
 
 def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
     """Return the edges and ghosts of an image that have an end on a shard, and the common clock."""
     own = slots.owners(image.ids) == shard if len(image.ids) else np.empty(0, np.bool_)
-    rows = np.flatnonzero(own[image.a] | own[image.b])
-    nodes, places = np.unique(np.concatenate((image.a[rows], image.b[rows])), return_inverse=True)
-    faded = image.weight < 0
-    ghosts = (np.cumsum(faded) - 1)[rows[faded[rows]]]
-    place = np.full(len(image.a), -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    pairs, contacts = len(image.pair_t) > 0, len(image.contact) > 0
-    return GraphImage(
-        take(image.ids, nodes),
-        np.zeros(len(nodes), np.bool_),
-        places[: len(rows)].astype(np.int32),
-        places[len(rows) :].astype(np.int32),
-        image.weight[rows],
-        image.ghost_weight[ghosts],
-        image.ghost_t[ghosts],
-        image.clock,
-        image.contact[nodes] if contacts else image.contact,
-        image.activity[nodes] if contacts else image.activity,
-        image.pair_t[rows] if pairs else image.pair_t,
-        image.pair_count[rows] if pairs else image.pair_count,
-        None if image.parts is None else image.parts.placed(place),
-    )
+    part = image.with_rows(np.flatnonzero(own[image.a] | own[image.b]))
+    nodes, places = np.unique(np.concatenate((part.a, part.b)), return_inverse=True)
+    a, b = np.split(places.astype(np.int32), [len(part.a)])
+    kept = {name: getattr(part, name) for name in ("contact", "activity")}
+    contacts = {name: column[nodes] if len(column) else column for name, column in kept.items()}
+    return replace(part, ids=take(image.ids, nodes), own=np.zeros(len(nodes), np.bool_), a=a, b=b, **contacts)
 
 
 # ---- slots that move -------------------------------------------------------------------------------------

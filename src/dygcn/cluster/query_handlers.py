@@ -134,14 +134,12 @@ def _rows(query: q.RowQuery, worker: Worker) -> q.Reply:
 def _nodes(query: q.NodeQuery, worker: Worker) -> q.Reply:
     graph, nodes = worker.shard.graph, _own(worker.shard, query.ids)
     here = np.flatnonzero(nodes >= 0)
-    known: list[tuple[Any, float]] = [
-        (column[nodes[here]], 0) for column in (graph.pull.count, graph.push.count, graph.strength)
-    ]
-    if graph.contacts is None:
-        known += [(np.full(len(here), -np.inf), -np.inf), (np.zeros(len(here), np.float32), 0)]
-    else:
-        known += [(graph.contacts.times[nodes[here]], -np.inf), (graph.contacts.counts[nodes[here]], 0)]
-    return q.NodeReply(worker.position, *(filled(len(nodes), here, *column) for column in known))
+    found, times, counts = nodes[here], np.full(len(here), -np.inf), np.zeros(len(here), np.float32)
+    if graph.contacts is not None:
+        times, counts = graph.contacts.of(found)
+    arcs = graph.pull.degrees(found), graph.push.degrees(found), graph.carried(found)
+    columns = (*((column, 0.0) for column in arcs), (times, -np.inf), (counts, 0.0))
+    return q.NodeReply(worker.position, *(filled(len(nodes), here, *column) for column in columns))
 
 
 def _pairs(query: q.PairQuery, worker: Worker) -> q.Reply:

@@ -38,17 +38,22 @@ class GraphImage:
 
     def arranged(self) -> GraphImage:
         """Return the same image with the edges sorted."""
-        order = np.argsort(self.a.astype(np.int64) << 32 | self.b)
+        return self.with_rows(np.argsort(self.a.astype(np.int64) << 32 | self.b))
+
+    def with_rows(self, rows: Int64) -> GraphImage:
+        """Return the image with these edges alone, in this order; nodes stay."""
         faded = self.weight < 0
-        ghosts = (np.cumsum(faded) - 1)[order[faded[order]]]
-        places = dict.fromkeys(("a", "b", "weight"), order) | dict.fromkeys(
+        ghosts = (np.cumsum(faded) - 1)[rows[faded[rows]]]
+        places = dict.fromkeys(("a", "b", "weight"), rows) | dict.fromkeys(
             ("ghost_weight", "ghost_t"), ghosts
         )
         if len(self.pair_t):
-            places |= {"pair_t": order, "pair_count": order}
-        parts = None if self.parts is None else self.parts.placed(np.argsort(order))
-        sorted_: dict[str, Any] = {name: getattr(self, name)[place] for name, place in places.items()}
-        return replace(self, **sorted_, parts=parts)
+            places |= {"pair_t": rows, "pair_count": rows}
+        place = np.full(len(self.a), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        parts = None if self.parts is None else self.parts.placed(place)
+        chosen: dict[str, Any] = {name: getattr(self, name)[at] for name, at in places.items()}
+        return replace(self, **chosen, parts=parts)
 
 
 def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
