@@ -358,7 +358,7 @@ def test_an_unexpected_error_is_json_and_says_nothing(serve, monkeypatch, caplog
     monkeypatch.setattr(served.service.reads, "vectors", broken)
     for answer in (served.get("/v1/vectors/1"), served.ask("/v1/vectors", {"ids": [1]})):
         assert "swordfish" not in is_problem(answer, 500, "internal-error")
-    monkeypatch.setattr(served.service.live, "ingest", broken)
+    monkeypatch.setattr(served.service.live, "_ingest", broken)
     assert "swordfish" not in is_problem(served.post([{"src": 1, "dst": 2}]), 500)
     monkeypatch.undo()
     assert served.get("/v1/vectors/1").status_code == 200

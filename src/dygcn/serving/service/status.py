@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -156,7 +157,7 @@ class StatusHandlers:
 
     async def get_history(self, request: Request) -> Response:
         """Return the load of the last hour."""
-        since = seconds(request.query_params.get("since", "0"), "since", np.inf, "since 1970")
+        since = seconds(request.query_params.get("since", "0"), "since", sys.float_info.max, "since 1970")
         return await respond_beside(self._report.parts.load_history.since, since)
 
     async def get_metrics(self, request: Request) -> Response:
