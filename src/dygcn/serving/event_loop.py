@@ -13,22 +13,7 @@ _Result = TypeVar("_Result")
 
 
 class LoopThread:
-    """Runs coroutines for callers that are not asynchronous, one loop for as long as a connection lives.
-
-    Parameters
-    ----------
-    name
-        Of the thread, as debuggers show it.
-
-    Examples
-    --------
-    >>> async def double(number):
-    ...     return 2 * number
-    >>> loop = LoopThread("doubling")
-    >>> loop.run(double(21), timeout=5)
-    42
-    >>> loop.close()
-    """
+    """Runs coroutines for callers that are not asynchronous, one loop for as long as a connection lives."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -36,15 +21,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, _Result], timeout: float | None = None) -> _Result:
-        """Run a coroutine in the loop and return its result.
-
-        Raises
-        ------
-        TimeoutError
-            If it takes longer than `timeout` seconds; it was cancelled.
-        RuntimeError
-            If the loop was closed, or if the caller is a coroutine of this loop, which would wait forever.
-        """
+        """Run a coroutine in the loop and return its result."""
         if self._loop.is_closed() or threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._thread.name}: its loop is closed, or waits for itself")

@@ -19,13 +19,7 @@ _ROUNDED_TWICE, _ONE_DIGIT_MORE = b"7.038531e-26", b"7.0385307e-26"
 
 
 def vector_text(vectors: Float32) -> bytes:
-    """Return a vector, or several, as JSON: the shortest numbers that become the same float32 again.
-
-    Examples
-    --------
-    >>> vector_text(np.array([0.1, -0.0, 1e-45], np.float32))
-    b'[0.1,-0.0,1e-45]'
-    """
+    """Return a vector, or several, as JSON: the shortest numbers that become the same float32 again."""
     text = orjson.dumps(np.ascontiguousarray(vectors), option=orjson.OPT_SERIALIZE_NUMPY)
     return text.replace(_ROUNDED_TWICE, _ONE_DIGIT_MORE) if _ROUNDED_TWICE in text else text
 

@@ -141,7 +141,7 @@ class ReaderApp:
         )
 
     async def _read(self, receive: Receive, body: Body) -> bool | None:
-        """Read a body; return whether it is whole (else the writer waits for it), None: nobody is there."""
+        """Read the body. True: complete. False: too large, stream it to the writer. None: the client left."""
         more, chunk = True, b""
         try:
             async with asyncio.timeout(self._current.limits.seconds_to_send):

@@ -24,7 +24,7 @@ class _Answered:
 
     @property
     def message_event(self) -> _Answered:
-        """Who waits for more of the request: nobody."""
+        """Stand in for the event that waits for more of a request."""
         return self
 
     def set(self) -> None:

@@ -74,7 +74,7 @@ class ReaderServer(Listening):
         self._say_counts()
 
     async def on_tick(self, counter: int) -> bool:
-        """Say once a second what was answered."""
+        """Send the counts of answers to the writer once a second."""
         if counter % 10 == 9:
             self._say_counts()
         return await super().on_tick(counter)
@@ -122,7 +122,7 @@ def _listening(one: socket.socket) -> socket.socket:
 
 
 def _listen_to_writer(server: ReaderServer, current: CurrentSettings, path: str) -> None:
-    """Do what the writer says, line by line; at the end of the lines it is gone, and its socket goes, too."""
+    """Follow the messages of the writer; when they end the writer is gone, and its socket is removed."""
     try:
         for line in sys.stdin.buffer:
             message = msgspec.json.decode(line, type=ToReader)

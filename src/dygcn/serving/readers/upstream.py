@@ -262,7 +262,7 @@ class Writer:
                 self._heard = time.monotonic()
 
     async def _is_alive(self) -> bool:
-        """Ask the writer for a sign of life: any answer is one."""
+        """Return whether the writer answers a request for its health."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_PATIENCE_OF_HEALTH):

@@ -105,7 +105,7 @@ class AboutHandlers:
         return Response(self._page, media_type="text/html; charset=utf-8", headers=self._page_rules)
 
 
-class Guard:
+class RouteGuard:
     """What is done for the requests of every route: authorization, bounds, errors as problems, counts."""
 
     def __init__(self, current: CurrentSettings, parser: RequestParser, observations: Observations) -> None:
@@ -236,7 +236,7 @@ def make_app(service: Service) -> Starlette:
     current, model = service.current, service.live.model
     parser, waiters, about = RequestParser(current, model.ids), Waiters(current.limits.feeds), AboutHandlers()
     handlers = make_handlers(service, parser, waiters, about)
-    guard = Guard(current, parser, service.observations)
+    guard = RouteGuard(current, parser, service.observations)
 
     def follow_settings() -> None:
         waiters.most = current.limits.feeds
@@ -292,7 +292,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def _versioned(request: Request) -> str:
-    """Say where a route is that was asked for without its version; nothing, if it is not one."""
+    """Return where a route is that was requested without its version; nothing for an unknown one."""
     first = request.url.path.split("/")[1]
     if any(route.path.split("/")[1:3] == [V1[1:], first] for route in ROUTES):
         return f"/{first} is at {V1}/{first}: the API has its version in the path"
@@ -300,7 +300,7 @@ def _versioned(request: Request) -> str:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    """Say that something broke, and nothing of what."""
+    """Return an error that does not tell what broke: the log does."""
     return problem("internal-error", "something broke inside the service; its log says what")
 
 

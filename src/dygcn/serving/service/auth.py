@@ -53,7 +53,7 @@ class Authorizer:
         return 200 if scope in found.scopes or "admin" in found.scopes else 403
 
     def allows_read(self, authorization: bytes | None, host: bytes | None) -> bool:
-        """Say whether a request may read; a good header is remembered, since its hash is the costly part."""
+        """Return whether a request may read; good headers are remembered, as the hash is costly."""
         if (authorization, host) in self._readers:
             return True
         texts = (one.decode("latin-1") if one is not None else None for one in (authorization, host))

@@ -50,7 +50,7 @@ class Bodies:
         self._decoding, self._turn = asyncio.Lock(), asyncio.Lock()
 
     async def turn(self) -> None:
-        """Let everybody else go on first: of all bodies, one chunk is read in a round of the event loop."""
+        """Yield to other requests: of all bodies, one chunk is read in a round of the event loop."""
         async with self._turn:
             await asyncio.sleep(0)
 
@@ -154,7 +154,7 @@ async def compressed(response: Response, header: str) -> Response:
 
 
 async def coded_beside(body: bytes, header: str) -> tuple[dict[str, str], bytes]:
-    """Do what `coded` does; if that takes long, in another thread."""
+    """Return what `coded` returns; long bodies are compressed in another thread."""
     return await run_in_threadpool(coded, body, header) if len(body) >= _BESIDE else coded(body, header)
 
 

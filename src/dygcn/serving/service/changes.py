@@ -43,11 +43,11 @@ class Waiters:
         self.closing = False
 
     def begin(self) -> None:
-        """Take the running loop."""
+        """Use the running event loop."""
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
-        """Let all of them go."""
+        """Wake all of them for the last time."""
         self.closing = True
         self._ring()
 
@@ -137,7 +137,7 @@ class ChangePages:
         )
 
     async def page_beside(self, since: str, limit: int) -> Changes:
-        """Do what `page` does; beside the event loop, where that may wait for other processes."""
+        """Return a page; it is read beside the event loop where that may wait for other processes."""
         if self.live._far:
             return await asyncio.to_thread(self.page, since, limit)
         return self.page(since, limit)

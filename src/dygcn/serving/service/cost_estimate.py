@@ -56,7 +56,7 @@ class RowBudget:
 
 
 def is_bounded(state: StateWriter) -> bool:
-    """Say whether no event touches many rows, whoever it meets: then events are counted alone."""
+    """Return whether no event touches many rows, whichever nodes it joins: then only events are counted."""
     return isinstance(state.rule, ExactRule) and state.rule.pulls_some
 
 

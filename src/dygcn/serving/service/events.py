@@ -65,7 +65,7 @@ class EventHandlers:
         self._numbers = count(time.time_ns())  # of requests without one, which tell their dead letters apart
 
     async def post_events(self, request: Request) -> Response:
-        """Take events in; answer when they are on disk and applied."""
+        """Apply events; the answer comes when they are on disk and can be read."""
         form = FORMS[content_type(request)]
         client, first, resumes = _sender(request)
         self._queue.refuse_if_full()

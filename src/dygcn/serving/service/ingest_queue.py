@@ -45,7 +45,7 @@ class Listeners:
         self._listeners: list[Callable[[], None]] = []
 
     def add(self, listener: Callable[[], None]) -> None:
-        """Have a function called."""
+        """Add a function."""
         self._listeners.append(listener)
 
     def __call__(self) -> None:
@@ -116,11 +116,11 @@ class IngestQueue:
     def submit_work(
         self, work: Callable[[], object], rows: int, answer: Answer, *, changes: bool = False
     ) -> None:
-        """Have the writing thread do something, when all that came before is applied."""
+        """Queue work for the writing thread, behind all that came before."""
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
-        """Do what `submit` does, if that takes no waiting; say whether it was done."""
+        """Submit a part if that takes no waiting; return whether it was submitted."""
         if is_bounded(self._live._state) and self._live._state.model.expire is None:
             self.submit(part, answer)
             return True
@@ -193,7 +193,7 @@ class IngestQueue:
                 self._changed.notify_all()
 
     def _take(self) -> list[_Pending] | _PendingWork:
-        """Take from the front what makes one batch, or one piece of work."""
+        """Remove one batch, or one piece of work, from the front of the queue."""
         taken: list[_Pending] = []
         events = rows = 0
         limits = self._current.limits
@@ -244,7 +244,7 @@ class IngestQueue:
             one.answer(result)
 
     def close(self) -> None:
-        """Take nothing more, apply what waits, and return when that is done."""
+        """Refuse new parts, apply those that wait, and return when that is done."""
         with self._changed:
             self._open = False
             self._changed.notify_all()

@@ -93,7 +93,7 @@ class Drain:
 
 
 def leave_behind(names: Sequence[str]) -> None:
-    """Let the process end without threads that cannot be interrupted, as one that learns an index in C."""
+    """End the process without threads that cannot be interrupted, such as one that trains an index in C."""
     if names:
         _LOG.warning("the process ends without waiting for: %s", ", ".join(names))
         atexit.register(_leave, 0)
@@ -133,7 +133,7 @@ class Readiness:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no longer."""
+        """Stop trying."""
         self._stop.set()
 
     def reason(self) -> str | None:
@@ -145,7 +145,7 @@ class Readiness:
         return self._reason
 
     def _is_torn(self) -> bool:
-        """Say whether an update was cut off; one that is being made, and has the lock, is whole."""
+        """Return whether an update was cut off; one that is running has the lock, and is not."""
         live = self._live
         if not live._state.torn or not live.lock.acquire(blocking=False):
             return False

@@ -232,7 +232,7 @@ class ReaderProcesses:
             one.say(message)
 
     def stop(self, seconds: float) -> None:
-        """Have them accept no more, finish what was begun, and end; return when they have."""
+        """Stop accepting, finish what was begun, and end all of them; return when they have ended."""
         until = time.monotonic() + seconds
         for one in self._readers:
             one.ask_to_stop(0.8 * seconds)

@@ -46,7 +46,7 @@ _SAME_NETWORK = 64  # bits of an IPv6 address: a client that has one address has
 
 
 def bind(http: Http) -> list[socket.socket]:
-    """Take the addresses to listen on, so that it is known early whether they can be had."""
+    """Bind the addresses to listen on, early, so that a failure costs nothing."""
     bound: list[socket.socket] = []
     try:
         host, flags = http.host or None, socket.AI_PASSIVE
@@ -239,7 +239,7 @@ class Server(Listening):
         self._wants_reload = False
 
     def ask_to_reload(self) -> None:
-        """Have tokens and limits read again soon. Safe in a signal handler."""
+        """Request that tokens and limits are read again soon. Safe in a signal handler."""
         self._wants_reload = True
 
     async def startup(self, sockets: Any = None) -> None:
@@ -267,7 +267,7 @@ class Server(Listening):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Have readers accept no more, let waiting connections go, then drain."""
+        """Stop readers from accepting, end the waits for changes, then drain."""
         self._drain.begin()
         self._waiters.end()
         if self._readers is not None:
@@ -308,7 +308,7 @@ def _counted_as(host: str) -> str:
 
 
 def take_peer(scope: Scope) -> None:
-    """Take the address of the peer from the header that a reader has set."""
+    """Replace the address of the peer by the one in the header that a reader has set."""
     found = dict(scope["headers"]).get(PEER)
     if found is not None:
         host, _, port = found.decode("latin-1").partition(" ")
@@ -345,7 +345,7 @@ class Connections:
         return len(self.open) > self._current.limits.connections
 
     def refuses(self, client: tuple[str, int] | None) -> bool:
-        """Say whether a request of a peer is not answered now."""
+        """Return whether a request of a peer is refused now."""
         if not self.peers and not self.full:
             return False
         return self.full or self.peers[peer_of(client)] > self._current.limits.connections_per_peer

@@ -16,7 +16,7 @@ from dygcn.serving.service.lifetime import Drain, Readiness
 from dygcn.serving.service.nearest import IndexWorker, NearestSearch
 from dygcn.serving.service.observations import Observations, SurpriseRecord
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
-from dygcn.serving.service.status import LoadHistory, Parts, StatusReport
+from dygcn.serving.service.status import LoadHistory, StatusParts, StatusReport
 from dygcn.serving.service.vectors import PastReads, VectorReads
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import OnOtherHistory, Sink
@@ -62,7 +62,7 @@ class Service:
         self.sources: list[SourceWorker] = []
         self.sinks: list[SinkWorker] = []
         self.report = StatusReport(
-            Parts(
+            StatusParts(
                 live,
                 self.current,
                 seen,
@@ -83,11 +83,11 @@ class Service:
             self.add_sink(sink, one.other_history)
 
     def add_source(self, source: Source) -> None:
-        """Have a source read, from the start on."""
+        """Add a source; its worker begins with the service."""
         self.sources.append(SourceWorker(source, self.live, self.queue, self.clock))
 
     def add_sink(self, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
-        """Have a sink written, from the start on."""
+        """Add a sink; its worker begins with the service."""
         self.sinks.append(SinkWorker(sink, self.live, self.updates, self.observations, other_history))
 
     def start(self) -> None:

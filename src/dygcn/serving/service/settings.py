@@ -29,7 +29,7 @@ Scope = Literal["read", "write", "admin"]
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Who may do what. The token itself is never kept, only its SHA-256 (`dygcn token` makes both)."""
+    """The scopes of a token. The token itself is never kept, only its SHA-256 (`dygcn token` makes both)."""
 
     name: str
     sha256: str
@@ -182,7 +182,7 @@ def _fields(settings: msgspec.Struct) -> list[tuple[str, Any]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -206,15 +206,15 @@ class CurrentSettings:
 
     @property
     def http(self) -> Http:
-        """Who may come, and by which names; where to listen is not changed."""
+        """Tokens and host names; the address to listen on does not change."""
         return self._settings.http
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Have a function called after every change."""
+        """Add a function that is called after every change."""
         self._watchers.append(watcher)
 
     def replace(self, settings: ServiceSettings) -> None:
-        """Take the limits, tokens and names of other settings, and leave the rest."""
+        """Replace limits, tokens and names by those of other settings; the rest stays."""
         http = msgspec.structs.replace(
             self._settings.http, tokens=settings.http.tokens, names=settings.http.names
         )

@@ -58,7 +58,7 @@ class Rate:
         self._lock = threading.Lock()
 
     def at(self, count: int) -> float:
-        """Take the count now, and return its growth a second."""
+        """Record the count of now, and return its growth a second."""
         with self._lock:
             now = self._clock()
             self._seen.append((now, count))
@@ -69,7 +69,7 @@ class Rate:
 
 
 @dataclass
-class Parts:
+class StatusParts:
     """The parts of a service that its status is read from."""
 
     live: DurableEmbedding
@@ -86,7 +86,7 @@ class Parts:
 class StatusReport:
     """Puts the status together."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: StatusParts) -> None:
         self.parts, self._begun = parts, time.monotonic()
         self._event_rate, self._read_rate = Rate(), Rate()
         self._moved_last: Nodes = np.empty(0, np.int32)
@@ -207,7 +207,7 @@ class LoadHistory:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more."""
+        """Stop sampling."""
         self._stop.set()
 
     def _work(self) -> None:

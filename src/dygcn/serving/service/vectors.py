@@ -64,7 +64,7 @@ class VectorReads:
             self._live.lock.release()
 
     def vector_now(self, node: Id, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
-        """Do what `vector` does, or return None if it would have to wait longer for an update."""
+        """Return what `vector` returns, or None if it would wait longer for an update."""
         if not self._live.lock.acquire(timeout=wait):
             return None
         try:

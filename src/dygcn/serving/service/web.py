@@ -177,7 +177,7 @@ class Awaited:
         self._done: asyncio.Future[Any] = self._loop.create_future()
 
     def answer(self, result: Any) -> None:
-        """Take the result, or an exception in its place, from any thread."""
+        """Resolve with a result, or with an exception in its place, from any thread."""
         self._loop.call_soon_threadsafe(self._resolve, result)
 
     def _resolve(self, result: Any) -> None:

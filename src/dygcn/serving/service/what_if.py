@@ -60,7 +60,7 @@ class Trials:
         self._seen, self._budget = observations, budget
 
     def submit_trial(self, wanted: requests.WhatIfRequest, answer: Answer) -> None:
-        """Have a change tried; `answer` gets an `answers.WhatIfAnswer`, or what went wrong."""
+        """Queue the trial of a change; `answer` gets an `answers.WhatIfAnswer`, or an exception."""
         self._seen.reads += 1
         batch = self._batch_of(wanted)
         with self._live.lock:
@@ -181,7 +181,7 @@ class TrialHandlers:
         return await self._try(self._trials.submit_explanation, wanted)
 
     async def _try(self, submit: Callable[..., None], wanted: Any) -> Response:
-        """Have the writing thread try a change, and answer when it has."""
+        """Try a change in the writing thread, and respond with its result."""
         edges = len(wanted.add or ()) + len(wanted.remove or ())
         self._parser.check_count(edges, self._parser.limits.queued_events, "edges")
         self._queue.refuse_if_full()

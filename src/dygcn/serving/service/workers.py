@@ -62,7 +62,7 @@ class _Worker:
         self._thread.start()
 
     def ask_to_stop(self, until: float = _FOREVER) -> None:
-        """Have it end in good order until then, by the monotonic clock."""
+        """Ask the thread to end in good order before a moment of the monotonic clock."""
         self._stop.set()
 
     def stop(self, until: float = _FOREVER) -> bool:
@@ -187,7 +187,7 @@ def _alike(one: tuple[int, tuple[Message, Decoded]]) -> tuple[bool, int]:
 
 
 def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) -> Iterator[Message]:
-    """Leave out what was applied before, and what comes twice: joined to others it would not be noticed."""
+    """Skip messages that were applied before or come twice: joined to others they would not be noticed."""
     reached: dict[str, int] = {}
     for message in messages:
         if message.stream not in reached:
@@ -255,7 +255,7 @@ class SinkWorker(_Worker):
         return cursor if behind else SinkCursor()  # one from ahead is of another log
 
     def ask_to_stop(self, until: float = _FOREVER) -> None:
-        """Have it bring the sink up to the last sequence, if it can be had in time."""
+        """Ask the thread to bring the sink up to the last sequence before a moment, and to end."""
         self._give_up = until
         super().ask_to_stop(until)
         self._news.set()
@@ -300,7 +300,7 @@ class SinkWorker(_Worker):
         self.reachable.works()
 
     def _judged(self, history: str, why: str) -> None:
-        """Note whose rows the sink holds, and log it if that is news."""
+        """Record of which history the rows in the sink are, and log it if that changed."""
         if history != self.history:
             note(
                 "sink.refused" if history == REFUSED else "sink.history",
@@ -340,7 +340,7 @@ class SinkWorker(_Worker):
             self._kept = text
 
     def _delete_below(self, history: History) -> None:
-        """Take out what did not come again, where everything was written."""
+        """Delete rows that were not written again, once everything else was."""
         cursor = self._cursor
         if cursor.delete_below is None:
             return
@@ -378,7 +378,7 @@ class HistoryLog(Protocol):
         """The position now."""
 
     def confirms(self, history: History) -> bool:
-        """Say whether our log has this chain value at this sequence of this epoch."""
+        """Return whether our log has this chain value at this sequence of this epoch."""
 
     def begin_epoch(self) -> History:
         """Begin an epoch of a greater generation: all that was written before is of another history."""
