@@ -87,7 +87,7 @@ class Choices:
 
     @property
     def recommends(self) -> bool:
-        """Whether a filter is wanted: by itself where kinds say who asks and who is an answer."""
+        """Whether a filter is wanted: by itself where kinds separate nodes that ask from answers."""
         return self.recommend is True or (
             self.recommend == "auto" and ":" in (self.ids or "") and not self.directed
         )

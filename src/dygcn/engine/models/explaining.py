@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int32, Int64, Nodes
 
 MOST_EVENTS = 1000
-"""Events of a batch that can be told apart: each is played, and taken back."""
+"""Most events of a batch that are explained: each is played, and taken back."""
 _BLOCK = 4096  # neighbours whose messages are looked at together
 _FLOOR = 1e-6 * 2.0**GRID_BITS  # of messages of a walk model, on the grid
 
@@ -103,7 +103,7 @@ def explain(state: State, node: int, *, shares: bool = False) -> Shares:
 
 
 def _messages_sent(state: State, neighbours: Nodes) -> Iterator[tuple[int, slice, Int32, Int64]]:
-    """Yield messages of order k = 0..K - 1 of some neighbours at a time, and who has one."""
+    """Yield messages of order k = 0..K - 1 of some neighbours at a time, and 1 where there is one."""
     for k in range(state.exact.orders):
         for start in range(0, len(neighbours), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -111,8 +111,6 @@ def _messages_sent(state: State, neighbours: Nodes) -> Iterator[tuple[int, slice
 
 
 class _Rows:
-    """Shares in full."""
-
     def __init__(self, orders: int, neighbours: int, model: Model) -> None:
         self.sums = np.zeros((orders, neighbours, model.width), np.int64)
         self.vectors = np.zeros((orders, neighbours, model.dim))

@@ -84,7 +84,7 @@ def pair_products(vectors: Float32, units: Float32, first: Int64, second: Int64)
 
 FILTER = "filter"  # of recommendations: what others have whose neighbours are the same
 KINDS = ("new", "all", "next", "listed", FILTER)
-"""Links not there yet; every link of the next graph; what comes next, of everybody or of a list."""
+"""Links not there yet; every link of the next graph; what comes next, of all nodes or of a list."""
 HEADS = KINDS[:2]  # kinds that have a `LinkHead`; a `NextHead` has the others
 SAVED = KINDS[:3]  # kinds that have one in a folder: before there were histories, what comes next had one
 TRAITS = 4  # of a node

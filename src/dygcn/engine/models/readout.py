@@ -210,7 +210,7 @@ def _read_fresh(
 def drift(
     model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
 ) -> tuple[Float32, Bool]:
-    """Return h_order minus h_order at t0 (h_order alone, for a node without t0), and who has h_order."""
+    """Return h_order minus h_order at t0 (h_order alone for a node without t0), and where it is."""
     assert model.baseline is not None
     rows, has = rule.messages(graph, nodes, order)
     h = (rows * (model.scales * 2.0**-GRID_BITS)).astype(np.float32)

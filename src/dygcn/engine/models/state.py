@@ -85,7 +85,7 @@ class State:
         return self.rule
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep rows, ids and who is in the graph where other processes can read them; see `Sums.share`."""
+        """Keep rows, ids and marks of present nodes where other processes can read them; see `Sums.share`."""
         self.graph.share(zeros, now)
         self.exact.share(zeros, now)
 
@@ -175,7 +175,7 @@ class State:
         return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
-        """Apply events to the graph alone, and return who left; after the last, `rebuild` does the rest."""
+        """Apply events to the graph alone; return the ids that left. Call `rebuild` after the last."""
         self.transaction.stage(batch, now)
         delta = self.transaction.write()
         if self.history is not None:
@@ -240,7 +240,7 @@ class State:
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
     def remove_from_graph(self, nodes: Nodes) -> IdColumn:
-        """Remove nodes from graph and features alone, and return who left; `rebuild` does the rest."""
+        """Remove nodes from graph and features alone; return the ids that left. Call `rebuild` then."""
         features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         left = self.transaction.remove(np.unique(nodes)).left
         if features is not None:

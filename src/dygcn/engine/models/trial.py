@@ -105,7 +105,6 @@ class RemovalTrial(Trial):
 
 
 def _check(state: State) -> None:
-    """Refuse a state that could not be brought back."""
     if not state.model.spec.from_graph:
         raise FeatureError(_PAPER.format(state.model.rule))
     state.check()

@@ -92,7 +92,7 @@ class ExactRule:
 
     @property
     def pulls_some(self) -> bool:
-        """Whether messages of heavy nodes are pulled: then no event adds to many rows, whoever it meets."""
+        """Whether messages of heavy nodes are pulled: then no event adds to many rows, whatever its ends."""
         return self.heavy_from != NOBODY_IS_HEAVY
 
     def pulls(self, graph: Graph) -> Pulls | None:
@@ -142,7 +142,6 @@ class ExactRule:
         return frontier
 
     def _spread(self, first: int, arcs: Arcs, frontier: Frontier, left: Nodes) -> Changed:
-        """Take a frontier from an order to the last."""
         for k in range(first, self.orders + 1):
             frontier = self._spreading.add(k, arcs, frontier)
         changed = self._moved(frontier, left)
@@ -224,7 +223,7 @@ class ExactRule:
         return replace(changed, touched=touched, turned=self._settle(graph, touched))
 
     def _settle(self, graph: Graph, touched: Nodes) -> Nodes:
-        """Bring nodes whose arcs are many more or fewer now to their tiers; return who pulls others then.
+        """Bring nodes with many more or fewer arcs to their tiers; return which nodes pull others then.
 
         No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
         """
@@ -249,7 +248,6 @@ class ExactRule:
         return receiver
 
     def _turned(self, graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
-        """Return the arcs to turn when nodes change their tiers; see `arcs_that_turn`."""
         return arcs_that_turn(graph, nodes, tiers)
 
     def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
@@ -260,7 +258,7 @@ class ExactRule:
     def _features_changed(
         self, graph: Graph, changed_senders: Nodes, features: FeatureDelta | None
     ) -> Frontier:
-        """Return whose h_0 changed, and the table for order 1: old rows of changed senders, then changes."""
+        """Return the frontier of changed h_0; its table: old rows of changed senders, then changes."""
         table, has = self.features.units(changed_senders, graph.ids)
         if features is None:
             return Frontier(MessageBuffer(table, has, _NOBODY, _NOBODY), 0)
@@ -276,7 +274,6 @@ class ExactRule:
         return Frontier(MessageBuffer(table, has, senders, row), len(senders))
 
     def _moved(self, frontier: Frontier, left: Nodes) -> Changed:
-        """Return each node with the lowest order at which it changed."""
         reached, count = self._buffers.reached.arrays, frontier.reached_count
         nodes, orders = reached.nodes[:count].copy(), reached.orders[:count].copy()
         self._spreading.seen[nodes] = 0
@@ -303,7 +300,7 @@ class ExactRule:
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
     def _divide(self, graph: Graph) -> Nodes:
-        """Give every node its tier anew; return who is heavy: of these no message is kept yet."""
+        """Give every node its tier anew; return the heavy ones, of which no message is kept yet."""
         heavy = divide_all(graph, self.heavy_from)
         self._heavy.clear(len(self._heavy.rows.arrays.slot) if self.pulls_some else 0)
         return heavy

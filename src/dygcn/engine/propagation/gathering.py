@@ -1,4 +1,4 @@
-"""Who has to add what: the pushes of one order, grouped so that each receiver's row is touched once.
+"""The pushes of one order, grouped by receiver so that each receiver's row is touched once.
 
 Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
 ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers. No array that
@@ -120,7 +120,7 @@ class Marks(Holder):
 
 
 class ReachedNodes(Holder):
-    """Whom an update changed, and at which order."""
+    """The nodes that an update changed, and at which order."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
         self.arrays = ReachedArrays(nodes, orders)
@@ -145,7 +145,7 @@ def is_mine(v: int, mine: int) -> bool:
 
 
 def is_own(v: int, own: Int8) -> bool:
-    """Say whether node v is one that high orders add to: not one that only mirrors another shard's."""
+    """Return whether high orders add to node v: it is not a mirror of another shard's node."""
     return len(own) == 0 or own[v] > 0
 
 
@@ -177,7 +177,7 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
 
 
 def _listeners(push: ArcArrays, sender: int, sums: SumRows) -> int:
-    """Return how many of the first arcs of a sender's block have all to whom it pushes."""
+    """Return how many of the first arcs of a sender's block contain all receivers of its pushes."""
     count: int = push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
     return count
 
@@ -224,7 +224,7 @@ def _count_spans(
     bits: int,
     work: Work,
 ) -> None:
-    """Say where the pushes to each span begin."""
+    """Note where the pushes to each span begin."""
     for i in range(SPANS + 1):
         work.spans[i] = 0
     if bits == 31:
@@ -441,7 +441,7 @@ def note_orders(
 
 
 def next_ring(ring: Nodes, seen: Int8, start: Int64, count: Int32, others: Int32) -> Nodes:
-    """Return who aggregates a ring of nodes and was not seen; now they are."""
+    """Return the nodes that aggregate a ring of nodes and were not seen, and mark them as seen."""
     found = np.empty(int(np.asarray(count)[np.asarray(ring)].sum()), np.int32)
     out, n = found, 0
     with cython.nogil:

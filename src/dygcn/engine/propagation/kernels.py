@@ -62,7 +62,7 @@ AT_ONCE = 96  # rows; no more are fetched before the first is needed
 
 
 class Tools(Holder):
-    """What an update works with: arrays for pushes, marks of nodes, whom it reached, messages that follow."""
+    """What an update works with: pushes, marks of nodes, reached nodes, messages of heavy nodes."""
 
     def __init__(self, work: Work, marks: Marks, reached: ReachedNodes, heavy: HeavyRows) -> None:
         self.arrays = work, marks, reached, heavy
@@ -79,7 +79,6 @@ class Step(Holder):
 
 
 def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
-    """Ask for the row of a node."""
     if slot < 0:
         prefetch_row(sums.narrow, narrow_row(slot, node))
     else:
@@ -88,7 +87,7 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
 
 
 def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
-    """Say whether a node pulls, or did before: then what is stored does not say whether the whole moved."""
+    """Return whether a node pulls, or did: then its stored sum does not tell whether all of it moved."""
     found: bool = pull.upper[v] > 0
     for c in range(first, stop):
         found = found or work.sorted_factor[c] == 0  # a change over a pulled arc, which may be gone by now
@@ -282,7 +281,7 @@ class UpdatePlan(Holder):
 
 
 def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
-    """Mark who left, note who came; return how many nodes were reached."""
+    """Mark nodes that left, note nodes that came; return how many nodes were reached."""
     reached_count = 0
     for i in range(batch.sizes[WENT]):
         plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
@@ -297,7 +296,7 @@ def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
 
 
 def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
-    """Fill in what order 1 starts from: who sends, over which arcs, their features; return how many send."""
+    """Fill in what order 1 starts from: senders, arcs, features; return how many senders there are."""
     arcs = plan.arcs.count
     n = number_nodes(batch.arcs, arcs, arcs, plan.tools.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):

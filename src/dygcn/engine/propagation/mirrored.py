@@ -135,7 +135,7 @@ class MirroredRule(ExactRule):
         return self._own_moved(graph, changed)
 
     def _own_moved(self, graph: Graph, changed: Changed) -> Changed:
-        """Return which own nodes moved, with those that pull what did: whoever may ask later is elsewhere."""
+        """Return own nodes that moved, and those that pull from moved ones: queries come from elsewhere."""
         seen = self._spreading.seen
         seen[changed.nodes] = 1
         pulling = next_ring(changed.heavy, seen, *graph.push.lists[:3])
@@ -188,7 +188,7 @@ class MirroredRule(ExactRule):
     # ---- other owners ----------------------------------------------------------------------------------
 
     def take_rows(self, first: FirstRows) -> tuple[Int32, Int64]:
-        """Write order 1 of mirrors; return their messages, and who has one."""
+        """Write order 1 of mirrors; return their messages, and 1 where there is one."""
         self.sums[0].put(first.nodes, first.degree, first.rows)
         return self._renewed(first.nodes)
 
@@ -241,7 +241,7 @@ class MirroredRule(ExactRule):
             self._add(2, arcs, Frontier(MessageBuffer(rows, has, nodes, row), len(nodes)))
 
     def _add_arcs(self, graph: Graph, receiver: Nodes, sender: Nodes, change: Int64) -> None:
-        """Add h_0 over arcs, when nobody asks who changed."""
+        """Add h_0 over arcs, when the changed nodes are not needed."""
         senders, row = distinct_rows(sender, self._spreading.place)
         changes = ArcChanges(receiver, row, change, _NOBODY)
         arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
@@ -254,7 +254,7 @@ class MirroredRule(ExactRule):
 
 
 def _start(units: Stored, has: Int64) -> Frontier:
-    """Return the frontier of order 1: whose h_0 is added over which arc; no h_0 ever changes."""
+    """Return the frontier of order 1: h_0 of the senders of arcs; no h_0 ever changes."""
     return Frontier(MessageBuffer(units, has, _NOBODY, _NOBODY), 0)
 
 

@@ -37,7 +37,7 @@ HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier
 
 
 class Earlier(Holder):
-    """Messages as they were before their last change: for readers in other processes, who are behind by one.
+    """Messages before their last change, for readers in other processes, which are one change behind.
 
     Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
     """

@@ -1,4 +1,4 @@
-"""One order of an update, from whose message changed to whose changes next: in one call, or in parts.
+"""One order of an update, from one frontier to the next, by one thread or by several.
 
 Scratch buffers are arrays that one update after the other fills, so that none is made for an event. What a
 very large batch took is given back after it.
@@ -173,7 +173,7 @@ class Spreading:
         return seen
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
-        """Say that an order reached nodes; return how many were reached so far."""
+        """Note that an order reached nodes; return how many were reached so far."""
         self._buffers.reached_for(reached_count + len(nodes))
         return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reached, reached_count)
 

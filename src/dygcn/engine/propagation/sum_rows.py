@@ -78,7 +78,7 @@ def narrow_row(slot: int, node: int) -> int:
 
 
 def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64, first: int = 0) -> None:
-    """Write the messages of the first `n` nodes, zero where there is none, and who has one.
+    """Write the messages of the first `n` nodes, zero where there is none, and 1 where there is one.
 
     They are written to row `first` of `out` and those behind it.
     """
@@ -105,7 +105,7 @@ def messages_of(sums: SumRows, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
 
 
 def put_messages(sums: SumRows, nodes: Nodes, out: RowBlock, has: Int64) -> None:
-    """Write the messages of nodes, and who has one; see `write_messages`."""
+    """Write the messages of nodes, and 1 where there is one; see `write_messages`."""
     with cython.nogil:
         write_messages(sums, nodes, len(nodes), out, has)
 
@@ -152,7 +152,6 @@ def drop_rows(sums: SumRows, nodes: Nodes) -> None:
 
 
 def _take_narrow(sums: SumRows, node: int) -> None:
-    """Give a node a narrow row of the pool."""
     at = sums.counts[2]
     if sums.counts[3] > 0:
         sums.counts[3] -= 1

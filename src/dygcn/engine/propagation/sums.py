@@ -155,7 +155,7 @@ class Sums:
             self.narrow[rows] = stored[is_narrow]
 
     def _narrow_rows(self, nodes: Nodes, at: Int32) -> tuple[Bool, Nodes]:
-        """Say which nodes have a narrow row, and where it lies."""
+        """Return which nodes have a narrow row, and its position."""
         is_narrow = at < NARROW if self._pooled else at < 0
         return is_narrow, -2 - at[is_narrow] if self._pooled else nodes[is_narrow]
 
@@ -231,7 +231,7 @@ class HeavyMessages:
         self._replace(*shared, free, moved, self._earlier(len(rows)))
 
     def _earlier(self, size: int, made: Earlier | None = None) -> Earlier | None:
-        """Return places for so many earlier messages, with those that were made; None: nobody else reads."""
+        """Return places for so many earlier messages, with those there are; None: no other process reads."""
         zeros, none = self._zeros, np.empty(0, np.int64)
         if zeros is None:
             return None
@@ -284,7 +284,7 @@ class HeavyMessages:
         now.slot[nodes] = NO_ROW
 
     def clear(self, nodes: int) -> None:
-        """Keep no message, and have places for so many nodes; none: nobody is heavy from now on."""
+        """Keep no message, and have places for so many nodes; none: no node is heavy from now on."""
         zeros = self._zeros or np.zeros
         slot = zeros(nodes, np.int32)
         slot[:] = NO_ROW
@@ -292,6 +292,6 @@ class HeavyMessages:
         self._replace(slot, self._no_rows, np.empty(0, np.int64), _NOBODY, _NOBODY, self._earlier(0))
 
     def moved(self) -> Nodes:
-        """Return whose message the last update moved."""
+        """Return the nodes whose message the last update moved."""
         count = self._counts[2]
         return self.rows.arrays.moved[:count].copy() if count else _NOBODY

@@ -30,7 +30,7 @@ def threads() -> int:
 
 
 def set_threads(count: int | None) -> None:
-    """Say how many threads a large update may use; None leaves it to DYGCN_THREADS and the machine.
+    """Set how many threads a large update may use; None leaves it to DYGCN_THREADS and the machine.
 
     Examples
     --------

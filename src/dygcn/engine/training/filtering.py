@@ -56,7 +56,7 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class HistoryPairs:
-    """Who has whom, each pair once, by one who asks: numbers, and the newest time."""
+    """Pairs of an asker and an answer, each once, sorted by asker: numbers, and the newest time."""
 
     one: Int64
     other: Int64
@@ -82,7 +82,7 @@ class HistoryPairs:
 
     @cached_property
     def degrees(self) -> tuple[Int64, Int64]:
-        """How many pairs everybody has on either side."""
+        """How many pairs each asker and each answer has."""
         one, other = (
             np.bincount(ends, minlength=size)
             for ends, size in zip((self.one, self.other), self.sizes, strict=True)
@@ -155,7 +155,6 @@ class FilterRows:
 def _leading(
     squared: Callable[[Float32], Float32], sizes: tuple[int, int], seed: int
 ) -> tuple[Float32, Float64]:
-    """Return the leading eigenvectors of a matrix that multiplies blocks, and its eigenvalues."""
     if sizes[1] <= _DENSE:
         whole = squared(np.eye(sizes[1], dtype=np.float32)).astype(np.float64)
         found, vectors = np.linalg.eigh((whole + whole.T) / 2)
@@ -216,7 +215,7 @@ class Search:
         return best
 
     def value(self, settings: Mapping[str, float]) -> float:
-        """Return NDCG and recall at 10, added up, in the mean of everybody who is asked."""
+        """Return NDCG and recall at 10, added up, as the mean over all askers."""
         scores, (place, answer) = self._scores(settings), self._wanted
         scores[self._asker, self._before.other[self._own]] = -np.inf
         found, counts = scores[place, answer], np.bincount(place, minlength=len(scores))
@@ -250,7 +249,6 @@ class Search:
         return found
 
     def _ages(self, part: float) -> Float32:
-        """Return what each known pair weighs."""
         if not part:
             return np.ones(len(self._before.t), np.float32)
         return np.exp2((self._before.t - self._now) * (part / self._span)).astype(np.float32)
@@ -338,7 +336,7 @@ def _finer(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Who asks and who is an answer, numbered in the order of their ids."""
+    """Askers and answers, by kind, numbered in the order of their ids."""
 
     ids: IdMap
     asks: tuple[str, ...]  # kinds; empty where nodes have none
@@ -352,7 +350,7 @@ class _Ends:
         return _Ends(ids, asks, answers)
 
     def directed(self, a: Nodes, b: Nodes) -> tuple[Int64, Int64, Int64]:
-        """Return rows of pairs, each from one who asks to an answer: both ways where everybody does both."""
+        """Return rows of pairs, each from an asker to an answer: both ways where there are no kinds."""
         one, other = np.concatenate((a, b)), np.concatenate((b, a))
         rows = np.tile(np.arange(len(a)), 2)
         able = one != other

@@ -272,7 +272,6 @@ def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float
 
 
 def _fit_pairs(pairs: PairColumns) -> LinkHead:
-    """Fit a logistic regression on all columns, and one on those that a dot product can say."""
     truth = pairs.marked.astype(np.float64)
     width = pairs.plain.shape[1]
     bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()

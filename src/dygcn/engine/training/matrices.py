@@ -199,8 +199,6 @@ def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tu
 
 
 class _Drawer:
-    """Draws linked pairs and negatives from one step."""
-
     def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
         self._sample = sample
         self._recipe = recipe

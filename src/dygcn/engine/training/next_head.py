@@ -98,7 +98,7 @@ def _events(counts: Bool, begin: int, count: int, random: np.random.Generator) -
 def _candidates(
     ends: Int32, former: Int32, lately: Int32, taken: Bool, random: np.random.Generator
 ) -> tuple[Nodes, Float64, Bool]:
-    """Return candidates, the answer first, the logarithms of their weights, and who is `brought`.
+    """Return candidates, the answer first, the logarithms of their weights, and which are `brought`.
 
     `ends` are the answer and the one who asks, who is no candidate. `taken` is scratch, False for everybody.
     """
@@ -266,13 +266,11 @@ def _judged(
 
 
 def _fitted(columns: Float64, log_weight: Float64, begin: Float64 | None) -> tuple[Float64, Float64, Float64]:
-    """Return weights, and the bounds of the columns."""
     low, high = _bounds(columns, log_weight)
     return softmax(columns.clip(low, high), log_weight, begin), low, high
 
 
 def _bounds(columns: Float64, log_weight: Float64) -> tuple[Float64, Float64]:
-    """Return the least and the greatest value of each column that counts."""
     seen = columns[np.isfinite(log_weight)]
     centre, spread = seen.mean(axis=0), seen.std(axis=0)
     return centre - _WIDE * spread, centre + _WIDE * spread

@@ -1,4 +1,4 @@
-"""The weights of relations: given, equal, or chosen by how well new links are told from other pairs.
+"""The weights of relations: given, equal, or chosen by how well they separate new links from other pairs.
 
 Weights are tried one relation after the other, from a small grid, on a walk model of few columns that has
 seen three quarters of the events. What it is judged by is the AUC of the cosine on pairs that are linked for
@@ -136,7 +136,7 @@ class _Question:
 
     @staticmethod
     def _vectors(state: State, nodes: Nodes) -> Float64:
-        """Return vectors, zeros for who has no edge."""
+        """Return vectors, zeros for nodes without an edge."""
         found = np.zeros((len(nodes), state.model.dim))
         here = nodes >= 0
         found[here] = read_vectors(state.model, state.exact, state.graph, nodes[here])

@@ -84,7 +84,7 @@ def play(graph: Graph, batch: EventBatch) -> None:
 
 
 class NextGraph:
-    """The graph one step ahead: only who is linked, no messages. It has the first `played` steps already."""
+    """The graph one step ahead: links alone, no messages. It has the first `played` steps already."""
 
     def __init__(self, graph: Graph, steps: Sequence[EventBatch], played: int = 0) -> None:
         self._graph = graph

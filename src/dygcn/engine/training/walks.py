@@ -397,7 +397,6 @@ def _columns_together(logs: Sparse, width: int, seed: int) -> Float32:
 
 
 def _exact_rows(logs: Sparse, rank: int) -> Float64:
-    """Return U s of all of the matrix, its columns cut to the rank."""
     core = len(logs.start) - 1
     dense = np.zeros((core, core))
     walk_kernels.write_dense(logs.start, logs.columns, logs.values, dense)
@@ -406,7 +405,6 @@ def _exact_rows(logs: Sparse, rank: int) -> Float64:
 
 
 def _write_units(found: Float, least: float, order: Int64, rows: Float32, has: Bool) -> None:
-    """Write unit rows to where their nodes are."""
     width = min(rows.shape[1], found.shape[1])
     for begin in range(0, len(order), _ROWS):
         nodes = order[begin : begin + _ROWS]
