@@ -15,7 +15,7 @@ from dygcn._extras import extra
 from dygcn.engine import _disk
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
-from dygcn.serving.sinks.histories import as_values
+from dygcn.serving.sinks.histories import FIELDS, as_values
 from dygcn.serving.sinks.shape import kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 from dygcn.serving.sinks.vector_store import MARKS, ROWS, Condition, NodeId, VectorStore, as_text
@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 _LEAST = -(1 << 63)
 _POLL = 0.01  # seconds between two looks at the lock
 _TYPES = {"int64": pa.int64(), "string": pa.string()}
-_POSITION = [
-    ("generation", pa.int64()),
-    ("epoch", pa.string()),
-    ("version", pa.int64()),
-    ("chain", pa.string()),
-]
+_POSITION = [(name, pa.string() if name in ("epoch", "chain") else pa.int64()) for name in FIELDS]
 _MARKS = pa.schema([("key", pa.string()), *_POSITION, ("at", pa.int64()), ("shape", pa.string())])
 _NEWER = (
     "source.generation > target.generation OR "
@@ -104,13 +99,8 @@ class LanceCollections:
     """
 
     longest_id = 0
-    errors: tuple[type[BaseException], ...] = (
-        OSError,
-        ValueError,
-        RuntimeError,
-        TypeError,
-        pa.ArrowException,
-    )  # LanceDB has no errors of its own
+    # LanceDB has no errors of its own.
+    errors: tuple[type[BaseException], ...] = OSError, ValueError, RuntimeError, TypeError, pa.ArrowException
 
     def __init__(self, settings: LanceSettings, name: str) -> None:
         with extra("lancedb"):

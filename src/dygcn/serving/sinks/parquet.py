@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Bool, Rows
 
 ABOUT = "about.json"
-_STALE = 3600.0  # seconds after which a file that nobody finished is removed
-_TRIES = 30  # files may be merged away while somebody reads
+_STALE = 3600.0  # seconds after which an unfinished file is removed
+_TRIES = 30  # files may be merged away during a read
 _IDS = {"int64": pa.int64(), "string": pa.string()}
 _SAME = ["kind", "epoch", "chain"]  # columns in which few texts come again and again
 _NAME = re.compile(
