@@ -21,8 +21,8 @@ from dygcn.errors import EventError, OptionError, UnknownNode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dygcn.engine.models.contracts import StateReader, StateWriter
     from dygcn.engine.models.model import Model
-    from dygcn.engine.models.state import State
     from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int32, Int64, Nodes
 
 MOST_EVENTS = 1000
@@ -69,7 +69,7 @@ class Shares:
         return total
 
 
-def explain(state: State, node: int, *, shares: bool = False) -> Shares:
+def explain(state: StateReader, node: int, *, shares: bool = False) -> Shares:
     """Return the share that each neighbour of a node has of its vector; the state is of the exact rule.
 
     With `shares`, also return complete rows of the sums and of the vector: width and dim numbers for each
@@ -102,7 +102,7 @@ def explain(state: State, node: int, *, shares: bool = False) -> Shares:
     return Shares(*made_of, projections[:, rank], own, rounding, *whole)
 
 
-def _messages_sent(state: State, neighbours: Nodes) -> Iterator[tuple[int, slice, Int32, Int64]]:
+def _messages_sent(state: StateReader, neighbours: Nodes) -> Iterator[tuple[int, slice, Int32, Int64]]:
     """Yield messages of order k = 0..K - 1 of some neighbours at a time, and 1 where there is one."""
     for k in range(state.exact.orders):
         for start in range(0, len(neighbours), _BLOCK):
@@ -133,7 +133,7 @@ class _LinearMap:
         return (vector if self.matrix is None else self.matrix @ vector) * self.columns
 
 
-def _linear_maps(state: State, one: Nodes, vector: Float64) -> tuple[Float64, list[_LinearMap]]:
+def _linear_maps(state: StateReader, one: Nodes, vector: Float64) -> tuple[Float64, list[_LinearMap]]:
     """Return the share of the node itself, and the maps of orders 1..K."""
     model, found = (
         state.model,
@@ -200,7 +200,7 @@ class Movement:
         return self.by_event @ (self.after.astype(np.float64) - self.before)
 
 
-def explain_change(state: State, name: object, batch: EventBatch, now: float | None = None) -> Movement:
+def explain_change(state: StateWriter, name: object, batch: EventBatch, now: float | None = None) -> Movement:
     """Return which events of a batch move the vector of a node, and how far each; nothing is changed.
 
     The events, at most `MOST_EVENTS`, are played one after the other, each as a trial inside the one
@@ -226,7 +226,7 @@ def explain_change(state: State, name: object, batch: EventBatch, now: float | N
     return Movement(path[0], path[-1], waiting, moved[1:] if first else moved[:-1])
 
 
-def _check_kind(state: State, name: object) -> None:
+def _check_kind(state: StateReader, name: object) -> None:
     """Refuse what can never be an id of the graph."""
     try:
         state.graph.ids.check_kind(state.graph.ids.read([name]))
@@ -234,7 +234,7 @@ def _check_kind(state: State, name: object) -> None:
         raise UnknownNode(name, f"; its ids are {state.model.ids}") from None
 
 
-def _vector_of(state: State, name: object) -> Float32:
+def _vector_of(state: StateReader, name: object) -> Float32:
     """Return the vector of a node by its id, zero if it is not in the graph."""
     node = state.graph.find_one(name)
     if node < 0:

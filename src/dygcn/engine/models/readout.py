@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dygcn.engine.features.units import UnitTable
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models.contracts import Reading
+    from dygcn.engine.models.contracts import Messages, Reading
     from dygcn.engine.models.model import Model
     from dygcn.engine.propagation import Rule
     from dygcn.engine.propagation.pulling import Pulls
@@ -43,7 +43,7 @@ _BLOCK = 1024
 _FLOOR = 1e-6  # of the scale: messages shorter than this are not scaled up to length one
 
 
-def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
+def read_inputs(model: Model, rule: Messages, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
     """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
     rows, _ = rule.messages(graph, nodes, order)
     steps = model.scales * 2.0**-GRID_BITS
@@ -58,7 +58,7 @@ def read_inputs(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, order
     return out
 
 
-def read_units(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes) -> Float32:
+def read_units(model: Model, rule: Messages, graph: Graph, nodes: Nodes) -> Float32:
     """Return u_0..u_K of nodes, (K + 1, n, width): unit(h_k), zero where there is none."""
     return np.stack([read_inputs(model, rule, graph, nodes, k, unit=True) for k in range(model.orders + 1)])
 

@@ -12,8 +12,7 @@ from dygcn.errors import FeatureError
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from dygcn.engine.models.contracts import Outcome
-    from dygcn.engine.models.state import State
+    from dygcn.engine.models.contracts import Outcome, StateWriter
     from dygcn.engine.records import EventBatch, Nodes
 
 _PAPER = (
@@ -37,7 +36,7 @@ class Trial:
 
     restored: Changed
 
-    def __init__(self, state: State, batch: EventBatch, now: float | None = None) -> None:
+    def __init__(self, state: StateWriter, batch: EventBatch, now: float | None = None) -> None:
         self._state = state
         self._batch, self._now = batch, now
 
@@ -70,7 +69,7 @@ class Trial:
         transaction.end()
 
     def _write_back(self) -> Changed:
-        transaction, rule, graph = self._state.transaction, self._state.exact, self._state.graph
+        transaction, rule, graph = self._state.transaction, self._state.rule, self._state.graph
         if transaction.stage_before():
             _, moved = rule.write(transaction)
             transaction.write_contacts()
@@ -89,13 +88,13 @@ class Trial:
 class RemovalTrial(Trial):
     """Removes nodes with their edges, ghosts and features, as `State.remove` does, and takes it back."""
 
-    def __init__(self, state: State, nodes: Nodes) -> None:
+    def __init__(self, state: StateWriter, nodes: Nodes) -> None:
         self._state, self._nodes = state, np.unique(nodes)
 
     def _write(self) -> Outcome:
         state, transaction, nodes = self._state, self._state.transaction, self._nodes
         transaction.note_before(*transaction.pairs_of(nodes), nodes)
-        taken = state.exact.removal(state.graph, nodes[state.graph.owns(nodes)])
+        taken = state.rule.removal(state.graph, nodes[state.graph.owns(nodes)])
         if taken is not None:
             transaction.trials[-1].features = FeatureDelta(
                 taken.nodes, taken.new, taken.old, taken.has, taken.had
@@ -104,7 +103,7 @@ class RemovalTrial(Trial):
         return state.remove(nodes)
 
 
-def _check(state: State) -> None:
+def _check(state: StateWriter) -> None:
     if not state.model.spec.from_graph:
         raise FeatureError(_PAPER.format(state.model.rule))
     state.check()
