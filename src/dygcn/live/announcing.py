@@ -17,18 +17,18 @@ from dygcn.engine.records import Changed
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
+    from dygcn.engine.models import StateReader
     from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Nodes
 
 _ORDERS = 2
 
 
-def announces(state: State) -> bool:
+def announces(state: StateReader) -> bool:
     """Say whether a rule has the orders that a tolerance is for."""
     return state.exact.orders == _ORDERS
 
 
-def check_orders(state: State, tolerance: float) -> float:
+def check_orders(state: StateReader, tolerance: float) -> float:
     """Return a tolerance; a FeatureError if a rule is not exact, or has not the orders that one is for."""
     if not announces(state) and tolerance:
         raise FeatureError(
@@ -52,7 +52,7 @@ class Announcer:
     It is a function of the state and of `image`: of any other node the message was announced that it has.
     """
 
-    def __init__(self, state: State, tolerance: float, unsaid: Unsaid | None = None) -> None:
+    def __init__(self, state: StateReader, tolerance: float, unsaid: Unsaid | None = None) -> None:
         self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
         self._allowed = tolerance * state.exact.features.length
         self._said: dict[int, Int32] = {}  # of heavy ones who have a message, and of those in `_unsaid`

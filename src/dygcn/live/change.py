@@ -31,7 +31,8 @@ _LISTENERS = 2  # the order at which listeners move
 class Owner(Guarded, Protocol):
     """The embedding that a change asks for ids and vectors."""
 
-    _state: StateReader
+    @property
+    def _state(self) -> StateReader: ...
 
     @property
     def version(self) -> int:

@@ -9,13 +9,13 @@ from dygcn.engine.events import moment
 from dygcn.errors import ClockWarning
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
+    from dygcn.engine.models import StateReader
     from dygcn.engine.records import EventBatch
 
 SPANS, TIMES = 1000.0, 10.0
 
 
-def usual_jump(state: State) -> float | None:
+def usual_jump(state: StateReader) -> float | None:
     """Return how far the clock may jump without looking wrong; None where no time counts, or none was seen.
 
     A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
@@ -28,7 +28,7 @@ def usual_jump(state: State) -> float | None:
     return max(*spans, (TIMES - 1.0) * abs(clock))
 
 
-def warn_of_jump(state: State, batch: EventBatch, now: float | None) -> None:
+def warn_of_jump(state: StateReader, batch: EventBatch, now: float | None) -> None:
     """Warn, before anything is changed, if times are further ahead of the clock than is usual."""
     if now is None and batch.t is None:
         return

@@ -233,7 +233,6 @@ class VectorView:
     @overload
     def digest(self, *, history: bool) -> str | None: ...
 
-    @guarded
     def digest(self, *, history: bool = False) -> str | None:
         """Return a hex digest of graph and state, or of the history that scores of what comes next read.
 
@@ -242,9 +241,10 @@ class VectorView:
         equal events in equal order, however they were cut into batches: it also notices an event that was
         applied twice.
         """
-        if history:
-            return None if self._state.history is None else self._state.history.digest()
-        return digest_of(self._state)
+        return self._guard.run(self._digest_of_history if history else lambda: digest_of(self._state))
+
+    def _digest_of_history(self) -> str | None:
+        return None if self._state.history is None else self._state.history.digest()
 
     @guarded
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from dygcn.live.vector_view import VectorView
 from dygcn.live.what_if import TrialBlock
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateWriter
+    from dygcn.engine.models import State, StateWriter
     from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
 
 
@@ -351,13 +351,13 @@ class EmbeddingView(VectorView):
         with ExitStack() as block:
             block.enter_context(self._lent())
             if change is not None:
-                outcome = block.enter_context(Trial(self._state, change, now))
+                outcome = block.enter_context(Trial(self._own_state, change, now))
                 trial.changes.append(Change(trial, outcome, trial.version))
             if remove_nodes is not None:
                 for made in trial.changes:
                     made._end()  # nodes of it may leave now
                 nodes = find_nodes(self._state, remove_nodes)
-                outcome = block.enter_context(RemovalTrial(self._state, nodes))
+                outcome = block.enter_context(RemovalTrial(self._own_state, nodes))
                 trial.changes.append(Change(trial, outcome, trial.version))
             trial._guard.trial = self._state.transaction.trials[-1]
             try:
@@ -380,7 +380,7 @@ class EmbeddingView(VectorView):
         shares
             Also return whole rows, of the sums and of the vector, for each neighbour and order.
         """
-        found = explain(self._state, int(self._find([node])[0]), shares=shares)
+        found = explain(self._own_state, int(self._find([node])[0]), shares=shares)
         return Explanation(node, self._ids_of(found.neighbours), found)
 
     def explain_change(
@@ -424,7 +424,7 @@ class EmbeddingView(VectorView):
         """
         batch = self._read_update(events, add, remove, names)
         with self._lent():
-            found = explain_change(self._state, node, batch, now)
+            found = explain_change(self._own_state, node, batch, now)
         shown = self._state.graph.ids.shown
         ends = shown(batch.src), shown(batch.dst)
         return ExplainedChange(
@@ -436,6 +436,11 @@ class EmbeddingView(VectorView):
     ) -> Float64:
         """Return the scores of pairs of nodes; see `pair_scores`."""
         return pair_scores(self._state, self._cached(), first, second, links, numbers)
+
+    @property
+    def _own_state(self) -> State:
+        """The state of one process, for trials and explanations, which shards refuse."""
+        return cast("State", self._state)
 
     def _lent(self) -> AbstractContextManager[None]:
         """Hold whatever keeps others from reading and from writing, for a trial."""

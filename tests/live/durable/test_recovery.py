@@ -24,7 +24,8 @@ from dygcn.live.durable.storage.layout import MARK_FILE, list_snapshots, snapsho
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import pack
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.files import LogPosition, load_snapshot, take_snapshot
+from dygcn.live.files import load_snapshot, take_snapshot
+from dygcn.live.model_files import LogPosition
 from dygcn.paper import BaseRecipe, Watch
 from tests.live.crashing import (
     TOO_HEAVY,

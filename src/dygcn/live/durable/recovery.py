@@ -28,7 +28,8 @@ from dygcn.live.durable.storage.entries import (
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import pack, unpack, unpack_tolerance
-from dygcn.live.files import Loaded, LogPosition, load_snapshot
+from dygcn.live.files import Loaded, load_snapshot
+from dygcn.live.model_files import LogPosition
 
 if TYPE_CHECKING:
     from dygcn.engine.models import State

@@ -25,7 +25,8 @@ from dygcn.live.durable.storage.layout import (
     snapshot_path,
 )
 from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
-from dygcn.live.files import LogPosition, Snapshot, take_snapshot
+from dygcn.live.files import Snapshot, take_snapshot
+from dygcn.live.model_files import LogPosition
 
 if TYPE_CHECKING:
     from pathlib import Path
