@@ -30,7 +30,7 @@ class BadEvent(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a message held: good events, and bad ones."""
+    """The events of a message: good ones, bad ones, and those that ask to forget."""
 
     batch: EventBatch  # the good events, in order
     rows: Int64  # (len(batch),) the position of each in the message
