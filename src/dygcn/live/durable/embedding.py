@@ -206,11 +206,7 @@ class DurableEmbedding(EmbeddingView):
 
     # ---- changes that the log does not hold: a snapshot does ---------------------------------------------
 
-    def bulk(
-        self,
-        parts: Iterable[object],
-        **names: Unpack[ColumnOptions],
-    ) -> Change:
+    def bulk(self, parts: Iterable[object], **names: Unpack[ColumnOptions]) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
 
