@@ -173,10 +173,10 @@ def find_string(ids: IdArrays, data: bytes) -> int:
 # ---- many ids ------------------------------------------------------------------------------------------
 
 
-# Ids are integers, or texts: then `values` are the offsets of their bytes in `data`.
+# Ids are integers, and `data` is None; or texts, and `values` are the offsets of their bytes in `data`.
 
 
-def hash_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> UInt64:
+def hash_ids(ids: IdArrays, values: Int64, data: Any) -> UInt64:
     """Return the keyed hash of each id."""
     texts = data is not None
     hashes = np.empty(len(values) - texts, np.uint64)
@@ -190,7 +190,7 @@ def hash_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> UInt64:
     return hashes
 
 
-def find_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
+def find_ids(ids: IdArrays, values: Int64, data: Any) -> Nodes:
     """Return the node of each id, or -1."""
     texts = data is not None
     nodes = np.empty(len(values) - texts, np.int32)
@@ -204,7 +204,7 @@ def find_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
     return nodes
 
 
-def intern_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
+def intern_ids(ids: IdArrays, values: Int64, data: Any) -> Nodes:
     """Return the node of each id; ids never seen get a recycled node or the next one."""
     texts = data is not None
     nodes = np.empty(len(values) - texts, np.int32)
@@ -218,9 +218,7 @@ def intern_ids(ids: IdArrays, values: Int64, data: Bytes | None) -> Nodes:
     return nodes
 
 
-def resolve(
-    ids: IdArrays, src: Int64, src_data: Bytes | None, dst: Int64, dst_data: Bytes | None, op: Int8
-) -> Nodes:
+def resolve(ids: IdArrays, src: Int64, src_data: Any, dst: Int64, dst_data: Any, op: Int8) -> Nodes:
     """Return the nodes of both ends of events, (2, n): added ends get one, those only removed need not have.
 
     Adds come first: a remove may name what a later add brings.

@@ -77,9 +77,10 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
         ghosts = weight < 0
         full, t = graph.memory.recall(a[ghosts], b[ghosts])
     contacts = graph.edge_contacts() if graph.contacts is None else graph.contacts.of(nodes)
-    of_nodes, of_edges = (graph.ids.names(nodes), graph.owns(nodes)), (first, second, weight, full, t)
+    names, own, clock = graph.ids.names(nodes), graph.owns(nodes), graph.clock
+    times = *contacts, *graph.edge_contacts()
     parts = None if graph.relations is None else graph.relations.of(a, b)
-    image = GraphImage(*of_nodes, *of_edges, graph.clock, *contacts, *graph.edge_contacts(), parts)
+    image = GraphImage(names, own, first, second, weight, full, t, clock, *times, parts)
     return image, nodes
 
 

@@ -58,7 +58,7 @@ class Relations:
         """Bytes that the parts of pairs take."""
         table, relations, weights, behind, _ = self._arrays.arrays
         kept = relations.nbytes + weights.nbytes + behind.nbytes
-        return kept + sum(array.nbytes for array in table.arrays)
+        return int(kept + sum(array.nbytes for array in table.arrays))
 
     @property
     def known(self) -> str:

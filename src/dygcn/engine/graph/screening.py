@@ -112,9 +112,9 @@ class _Trial:
         times = np.zeros(len(batch)) if batch.t is None else batch.t.astype(np.float64)
         if batch.t is None and self._now is not None:
             times += float(self._now)
-        events, before = EventArrays(src, dst, batch.op, self._units, times), (old, carried.copy())
+        events = EventArrays(src, dst, batch.op, self._units, times)
         how = graph.directed, clock, half_life, graph.limit, refuse
-        played = play_weights(buffers.arrays, events, *before, *how)
+        played = play_weights(buffers.arrays, events, old, carried.copy(), *how)
         return played, (a, b), old, carried
 
     def _by_relation(self, nodes: Nodes, a: Nodes, b: Nodes, pair_of: Int32) -> tuple[Nodes, Nodes, Int64]:

@@ -211,8 +211,8 @@ class Transaction:
         kept = dict.fromkeys(("a", "b", "new", "ghosts", "ghost_t"), found)
         kept |= {"last": 0, "count": 0} if contacts is None else {"last": found, "count": found}
         columns: dict[str, Any] = {name: getattr(buffers, name)[:size] for name, size in kept.items()}
-        clocks = {"clock": events.clock, "contact_clock": events.contact_clock}
-        pairs = StagedPairs(**columns, **clocks, named=events.src, pair_of=buffers.pair_of[:count])
+        columns |= {"clock": events.clock, "contact_clock": events.contact_clock}
+        pairs = StagedPairs(**columns, named=events.src, pair_of=buffers.pair_of[:count])
         if contacts is not None:
             pairs.touched = contacts.after(events.src, events.dst, events.t, buffers.mark[:count])
         return self.write_pairs(pairs, buffers.old[:found], counts)
