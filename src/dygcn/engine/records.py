@@ -9,7 +9,6 @@ record                    made by                                      read by
 `GraphDelta`              ``engine.graph`` (net effect of a batch)     ``engine.propagation``
 `FeatureDelta`            ``engine.features`` (changed rows of x)      ``engine.propagation``
 `Influence`               ``engine.propagation.rule`` (V_1..V_K)     the paper's rules
-`Additions`               ``engine.propagation.exact`` (of one order)  ``dygcn_lab.costs``
 `Changed`                 ``engine.propagation`` (changed nodes)       ``live``
 `Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
 `ForgetEvent`             ``engine.events.wire`` (an id to forget)     ``live.durable``
@@ -180,18 +179,6 @@ class Influence:
     """The paper's V_1..V_K: each node in the lowest order at which the change can reach it."""
 
     orders: tuple[Nodes, ...]  # orders[k - 1] is V_k
-
-
-@dataclass(frozen=True, slots=True)
-class Additions:
-    """The additions to the sums of one order, grouped by receiver so that each row is written once."""
-
-    order: int
-    receivers: Nodes  # (n,) no node twice
-    first: Int32  # (n + 1,) index of the first contribution to each receiver
-    row: Int32  # (m,) row of `table` that each contribution adds
-    factor: Int64  # (m,) its factor
-    table: Stored  # (r, width) messages and changes of messages
 
 
 @dataclass(slots=True)  # not frozen: faster to create, and every update creates one
