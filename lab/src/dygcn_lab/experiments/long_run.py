@@ -28,7 +28,7 @@ def exact_bases(frames: Frames, exact: LiveEmbedding, recipe: RollingRecipe, see
     history = play_history(model, frames.batches, recipe.base.aggregation)
     tables = exact_tables(exact.model, frames.batches, history)
     ids = [history.graph.ids.names(snapshot.nodes) for snapshot in history.snapshots]
-    weights = dict(exact.weights)
+    weights = dict(exact.model.matrices)
     return Trained(frames, recipe, seed, ids, tables, [], Base("hashed", recipe.base, weights))
 
 
