@@ -77,7 +77,7 @@ def recall_is_measured_against_the_index_itself(monkeypatch):
         return whole(self, askers)
 
     monkeypatch.setattr(NearestIndex, "_questions", noting)
-    monkeypatch.setattr(index_module, "questions", against_itself)
+    monkeypatch.setattr(index_module, "ask", against_itself)
 
 
 def a_dead_one_counts(monkeypatch):
