@@ -18,4 +18,4 @@ if __name__ == "__main__":
     with open(os.environ["DYGCN_TOLD"], "a") as told:
         for line in sys.stdin:
             told.write(line)
-            told.publish()
+            told.flush()
