@@ -28,6 +28,7 @@ from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.shards import Shards, batches_of
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.testbed.divided import divide
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ def messages() -> dict[str, float]:
 
 def moved() -> dict[str, float]:
     """Return what an id that moved takes on its way to the front, and there."""
-    front = divide(fit([(0, 1), (1, 2)], dim=8, progress=False)._state, 1)
+    front = divide(own_state(fit([(0, 1), (1, 2)], dim=8, progress=False)), 1)
     ids, orders = id_column(np.arange(_MOVED)), np.ones(_MOVED, np.int8)
     none = id_column(np.empty(0, np.int64))
     body = pack(OutcomeReply(1, True, ids, orders, 0, none, 0))

@@ -26,6 +26,7 @@ from dygcn.engine.models.readout import Readout
 from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_events
 from dygcn_lab.costs.kinds import random_walks
 from dygcn_lab.report.blocks import put_between
+from dygcn_lab.testbed.own_state import own_state
 
 RESULT, PAGE = Path("results/hubs/hubs.json"), Path("docs/scale.md")
 MARKS = "<!-- hubs: begin -->", "<!-- hubs: end -->"
@@ -114,7 +115,7 @@ class Worker:
 
     def read(self, which: str) -> dict[str, Any]:
         """Read vectors, without a cache."""
-        state, nodes = self.live._state, self.reads[which]
+        state, nodes = own_state(self.live), self.reads[which]
         reading = Readout(state.model, state.exact, state.graph)
         begun = time.perf_counter()
         vectors = reading.vectors(nodes)
@@ -171,7 +172,7 @@ class Worker:
 
     def about(self) -> dict[str, Any]:
         """Return sizes, and a digest."""
-        graph, rule = self.live._state.graph, self.live._state.exact
+        graph, rule = self.live._state.graph, own_state(self.live).exact
         arcs = [graph.pull, graph.push][: 2 if graph.directed else 1]
         names = ("start", "count", "_room", "others", "weights", "_hub", "upper")
         held = [getattr(each, name).nbytes for each in arcs for name in names if hasattr(each, name)]

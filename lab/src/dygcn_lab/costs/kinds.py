@@ -32,6 +32,7 @@ from dygcn_lab.costs.results import write_result
 from dygcn_lab.costs.timing import load_average, parts_of, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,7 @@ def _block(
             batch.append((time.perf_counter() - begun) / _BATCH)
             live.update(**back)
         nodes = random.choice(live._state.graph.nodes(), _READS // _BLOCKS)
-        readout = Readout(live.model, live._state.exact, live._state.graph)
+        readout = Readout(live.model, own_state(live).exact, live._state.graph)
         reads = [_seconds_of_a_read(readout, nodes[i : i + 1]) for i in range(len(nodes))]
         begun = time.perf_counter()
         live._vectors_of(nodes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dygcn.errors import MissingExtra
 from dygcn_lab.costs.timing import timed, undisturbed
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ def median_us(seconds: Sequence[float]) -> float:
 
 def recompute(live: LiveEmbedding, repeats: int) -> Rival:
     """Time the state from nothing, in place, and the reading of all vectors."""
-    graph, rule = live._state.graph, live._state.exact
+    graph, rule = own_state(live).graph, own_state(live).exact
     nodes = graph.nodes()
     state, vectors = [], []
     for _ in range(repeats):

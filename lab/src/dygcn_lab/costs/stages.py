@@ -13,6 +13,7 @@ from dygcn.engine.propagation import spreading
 from dygcn.engine.propagation.gathering import gather_part
 from dygcn_lab.costs.timing import on_one_thread, undisturbed
 from dygcn_lab.costs.traffic import as_users_do
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
@@ -40,7 +41,7 @@ def measure_stages(
 
 
 def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
-    state, handed = live._state, as_users_do(batch)
+    state, handed = own_state(live), as_users_do(batch)
     marks: list[tuple[str, float]] = []
 
     def mark(name: str) -> None:

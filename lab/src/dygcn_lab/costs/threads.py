@@ -11,6 +11,7 @@ from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average, parts_of, timed, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ def _by_turns(
 
 def _bare_by_turns(live: LiveEmbedding, traffic: Traffic, size: int, repeats: int, count: int) -> float:
     """Return how much faster the bare additions are on several threads: what the machine has to give."""
-    bare = Bare(live._state.exact)
+    bare = Bare(own_state(live).exact)
     seconds: tuple[list[float], list[float]] = ([], [])
     for number in range(2 * (repeats + _WARM)):  # by turns, each time with other rows: none is in a cache
         there, back = (as_users_do(batch) for batch in traffic.round(size))

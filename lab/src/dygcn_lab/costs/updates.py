@@ -29,6 +29,7 @@ from dygcn_lab.costs.timing import (
     undisturbed,
 )
 from dygcn_lab.costs.traffic import Stream, Traffic, as_users_do
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +201,7 @@ def batch_cost(live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeat
     """
     block = min(repeats, _IN_A_BLOCK) if size == 1 else 1
     found: list[_Round] = []
-    bare = Bare(live._state.exact)
+    bare = Bare(own_state(live).exact)
     for number in range(-_WARM, -(-repeats // block)):
         rounds = [tuple(map(as_users_do, traffic.round(size))) for _ in range(block)]
         timed_block = _time_block(live, bare, rounds, traffic.moves_on)

@@ -75,7 +75,7 @@ class Front:
                 say("replaced", asked=type(question).__name__, pid=getattr(question, "pid", 0))
             return answered
 
-        registry.reply = counted  # type: ignore[method-assign]
+        registry.reply = counted  # type: ignore[method-assign, assignment]
 
     def send(self) -> None:
         """Send what is due, until the end."""

@@ -132,7 +132,8 @@ class DividedState(FrontState):
         all_nodes = self.graph.nodes()
         moved = Changed(all_nodes, np.ones(len(all_nodes), np.int8), self.model.orders * len(all_nodes))
         nobody, expired = self.transaction.nobody, self.transaction.expired
-        return Outcome(moved, nobody, *counts.tolist(), expired=expired), failure
+        unchanged, missing, loops = counts.tolist()
+        return Outcome(moved, nobody, unchanged, missing, loops, expired=expired), failure
 
 
 def divide(state: State, shards: int, every: int = 1_000) -> DividedState:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.cluster.query_handlers import first_ends
+from dygcn.cluster.edge_images import first_ends
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.records import Parts

@@ -14,6 +14,7 @@ from dygcn.live.embedding import start
 from dygcn.testing.dense import twin_vectors
 from dygcn.testing.graphs import GraphOracle
 from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.testbed.own_state import own_state
 from dygcn_lab.testbed.seeding import seeded, small_model
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ def in_batches(model: Model, events: Sequence[Event], size: int) -> LiveEmbeddin
 
 def is_empty(live: LiveEmbedding) -> bool:
     """Say whether nothing at all is left: no node, no row, no weight."""
-    zero = all(not sums.narrow.any() and not sums.wide.any() for sums in live._state.exact.sums)
-    no_weight = all(not sums.degree.any() for sums in live._state.exact.sums)
+    zero = all(not sums.narrow.any() and not sums.wide.any() for sums in own_state(live).exact.sums)
+    no_weight = all(not sums.degree.any() for sums in own_state(live).exact.sums)
     return (
         len(live) == live.edge_count == 0
         and zero
