@@ -29,6 +29,7 @@ from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.hubs import PAGE, Worker, written
 from dygcn_lab.costs.service_reads import ASKED, Wrk, reader_of, served
 from dygcn_lab.report.blocks import put_between
+from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -78,7 +79,7 @@ def measure(name: str) -> dict[str, Any]:
     """Measure one graph."""
     worker = Worker(name)
     live = worker.live
-    rows = SharedRows(live._state, lambda: live.version)
+    rows = SharedRows(own_state(live), lambda: live.version)
     names = {
         which: [worker.names[node] for node in worker.reads[which].tolist()]
         for which in ("uniform", "by degree", "greatest")

@@ -61,7 +61,8 @@ def ask_ours(stream: Stream, questions: list[Question], live: dygcn.LiveEmbeddin
 
     def score(asker: int, candidates: Int64, now: float) -> Float64:
         live.update(now=now)
-        return live.score(asker, candidates, links=links, missing="cold")
+        scores: Float64 = live.score(asker, candidates, links=links, missing="cold")
+        return scores
 
     return reciprocal_ranks(stream, questions, follow, {OURS: score}, age)
 

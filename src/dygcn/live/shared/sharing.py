@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 import numpy as np
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models import State
+    from dygcn.engine.models import State, StateReader
     from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.records import UInt64
 
 
-def can_share(state: State) -> bool:
+def can_share(state: StateReader) -> TypeGuard[State]:
     """Say whether other processes can read the vectors of a state.
 
     They can on Linux, with compiled loops (which write in an order that others may rely on), if the rule is
     the exact one and its features are looked up rather than stored.
     """
-    rule = state.rule
+    rule = getattr(state, "rule", None)  # shards have none
     if not sys.platform.startswith("linux") or not _is_compiled():
         return False
     return isinstance(rule, ExactRule) and read_plan(state.model, rule) is not None

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 import dygcn
 from dygcn.client import Client
+from dygcn.engine.events import wire
 from dygcn.errors import EventError, OptionError
 from dygcn.live.durable.storage import log
 from dygcn.schema.answers import Problem
@@ -197,7 +198,7 @@ def _graph() -> Iterator[Served]:
 
 
 def _stops_its_request(*args: Any, **kwargs: Any) -> Any:
-    found = dygcn.engine.events.decode_events(*args, **kwargs)
+    found = wire.decode_events(*args, **kwargs)
     if found.bad:
         raise EventError(found.bad[0].reason, found.bad[0].row)
     return found
