@@ -1,4 +1,4 @@
-"""Optional packages, and parts that other distributions bring; errors say what to install."""
+"""Optional packages, and plugins of other distributions; errors say what to install."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str, known: Iterable[str]) -> Any:
-    """Import the object that another distribution brings under a name; `known` are our own names."""
+    """Import another distribution's object by its entry point; `known` are dygcn's names, for the error."""
     found = plugins(group)
     if name not in found:
         allowed = ", ".join([*known, *found])

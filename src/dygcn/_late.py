@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Late:
-    """Stands for a module, which is imported when an attribute is read."""
+    """A stand-in for a module, which is imported when an attribute is read."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Progress of long calls: a bar in terminals and notebooks, sparse log lines elsewhere, nothing if short."""
+"""Progress of long calls: a bar in terminals and notebooks, else sparse log lines; none for short calls."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _shown = threading.local()  # .now: whether a display is shown, so that one insi
 
 
 class Phases:
-    """One fraction that only grows, of phases each of which counts from 0 to its own total."""
+    """The progress of several phases as one fraction that only grows."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._at, self._within = plan, -1, 0.0
         self.fraction, self.what = 0.0, ""
 
     def move(self, done: int, total: int, what: str) -> bool:
-        """Note how far a phase is; return whether it is another one than before.
+        """Record the progress of a phase; return whether a new phase began.
 
         Without a plan the fraction is that of the phase.
         """
@@ -60,7 +60,7 @@ class Phases:
 
 
 class _Terminal:
-    """A bar of rich on standard error, gone when the call is over; a timer begins it, within a phase, too."""
+    """A bar of rich on standard error, removed when the call ends; a timer starts it, also inside a phase."""
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), False
@@ -106,7 +106,7 @@ class _Terminal:
 
 
 class _Lines:
-    """Shows where a call is when a phase begins, and every few seconds; nothing in the first two."""
+    """Writes a line when a phase begins, and every few seconds; nothing in the first two seconds."""
 
     def __init__(
         self, show: Callable[[Phases, float], None], end: Callable[[bool, float], None], apart: float
@@ -135,7 +135,7 @@ def _log_lines(write: Callable[[str], None]) -> _Lines:
 
 
 def _notebook() -> _Lines:
-    """Return a bar of HTML in the output of a cell, gone when the call is over; its own thread draws it."""
+    """Return an HTML bar in the output of a cell, removed when the call ends; a thread draws it."""
     ipython = late("IPython.display")
     handles: list[Any] = []
 
@@ -156,7 +156,7 @@ def _notebook() -> _Lines:
 def progress_of(
     asked: object, plan: Plan = (), write: Callable[[str], None] | None = None
 ) -> Iterator[Notify | None]:
-    """Show progress as `asked`; yield what to call as (done, total, what), or None.
+    """Show progress as the option `progress` says; yield the callback (done, total, what), or None.
 
     With "auto" nothing is shown in the first two seconds, nor inside another display. `plan`: the phases, so
     that one bar runs once through all of them; empty: it runs through each. `write` takes lines; by default

@@ -63,7 +63,7 @@ def update(
 
 @contextmanager
 def _changed(folder: str, notify: Notify) -> Iterator[LiveEmbedding | DurableEmbedding]:
-    """Yield an embedding; keep what was done to it, unless there was an error."""
+    """Yield the embedding of a folder; save its changes unless the block raises."""
     if not is_durable(folder):
         live = load(folder)
         yield live
@@ -78,7 +78,7 @@ def _changed(folder: str, notify: Notify) -> Iterator[LiveEmbedding | DurableEmb
 def _apply(
     live: LiveEmbedding | DurableEmbedding, batch: EventBatch, now: float | None, notify: Notify
 ) -> dict[str, int]:
-    """Apply events; return how many nodes moved, and how many events had no effect."""
+    """Apply events; return the number of moved nodes, and of events without effect by reason."""
     moved: set[int | str] = set()
     names = "unchanged", "missing", "loops", *(() if live.model.expire is None else ("expired",))
     without = dict.fromkeys(names, 0)

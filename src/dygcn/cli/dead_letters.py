@@ -27,7 +27,7 @@ _SHOWN = 60  # characters of a reason and of an event, for people
 
 
 class _Box(Protocol):
-    """The methods that a folder and a client share."""
+    """The methods that a folder and a client have in common."""
 
     def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> Any: ...
 
@@ -103,7 +103,7 @@ def _show(found: Any, numbers: tuple[int, ...], as_json: bool) -> None:
 
 
 def read_corrected(path: str) -> dict[int, Any]:
-    """Read a file of corrected events, by the numbers of their letters."""
+    """Read a file of corrected events, by the numbers of their dead letters."""
     found = {}
     for line, text in enumerate(Path(path).read_bytes().splitlines(), 1):
         if not text.strip():
@@ -128,7 +128,7 @@ class _Mended(msgspec.Struct, forbid_unknown_fields=True):
 
 @contextmanager
 def _opened(place: str) -> Iterator[_Box]:
-    """Open a folder, or reach a service; only what is needed is imported."""
+    """Open a folder or connect to a service, importing only what that needs."""
     if place.startswith(("http://", "https://")):
         from dygcn.client import Client  # noqa: PLC0415 - an extra
 
@@ -161,7 +161,7 @@ class _FolderLetters:
     def replay(
         self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None
     ) -> answers.ReplayResult:
-        """Apply dead letters again, oldest first, each in the transaction that settles it."""
+        """Apply dead letters again, oldest first, each in the transaction that deletes it."""
         live = self._live
         events = {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()}
         applied = dead = 0

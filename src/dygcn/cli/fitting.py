@@ -153,7 +153,7 @@ def refit(folder: str, out: str, as_json: bool) -> None:
 
 
 def _refit(folder: str, out: str, notify: Notify) -> Refit[Any]:
-    """Make new rows and save them; of a durable folder, to a durable one that goes on from it."""
+    """Make new rows and save the result; for a durable folder, to a durable one that continues from it."""
     if not is_durable(folder):
         found = load(folder).refit(notify)
         notify(0, 1, "saving")

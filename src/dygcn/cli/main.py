@@ -63,7 +63,7 @@ EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 3
 
 
 def joined() -> dict[str, EntryPoint]:
-    """Return the entry points of other distributions' commands, by name, without importing any."""
+    """Return the entry points of commands of other distributions, by name, without importing any."""
     return {name: entry for name, entry in plugins(GROUP).items() if name not in COMMANDS}
 
 
@@ -134,7 +134,7 @@ class _Lazy(click.Group):
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR)
 
     def _options(self, ctx: click.Context) -> list[str]:
-        """Return the options of the command that was called, as Python spells them."""
+        """Return the options of the called command, as Python keywords."""
         name = ctx.invoked_subcommand
         if name not in COMMANDS:
             return []
@@ -143,7 +143,7 @@ class _Lazy(click.Group):
 
 
 def with_options(message: str, names: Sequence[str]) -> str:
-    """Return a message with options instead of keywords, for the options that the command has."""
+    """Return an error message with command-line options in place of Python keywords."""
     if not names:
         return message
     keyword = rf"""\b({"|".join(map(re.escape, names))})=("[^"]*"|'[^']*'|True\b|\("\w+", "\w+"\))?"""
@@ -158,7 +158,7 @@ def _option(keyword: tuple[str, str]) -> str:
 
 
 def _fail_usage(error: click.UsageError, ctx: click.Context) -> None:
-    """Print in one line what was wrong with the arguments; without any, the help is shown."""
+    """Print what is wrong with the arguments, in one line; without arguments, show the help."""
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
         raise error
     text = " ".join(error.format_message().split()).rstrip(".")
@@ -167,7 +167,7 @@ def _fail_usage(error: click.UsageError, ctx: click.Context) -> None:
 
 
 def _end_quietly() -> None:
-    """End as other commands do when the reader of the output, such as `head`, has closed it."""
+    """Exit silently when the reader of the output, such as `head`, has closed the pipe."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is not written yet
     sys.exit(EXIT_NO_READER)

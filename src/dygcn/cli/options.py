@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, and what they name: folders, ids, and files of events."""
+"""Arguments and options that commands share, and the folders, ids and event files that they name."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ log_options = together(
 
 
 class IdsCommand(click.Command):
-    """A command whose ids may begin with a dash, as -5 does; what begins with two is an option."""
+    """A command whose ids may begin with one dash, such as -5; two dashes begin an option."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{"context_settings": {"ignore_unknown_options": True}, **settings})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse options that there are not, where the parser would take them for ids."""
+        """Refuse unknown options, which the parser would take for ids."""
         options = {text: one for one in self.get_params(ctx) for text in (*one.opts, *one.secondary_opts)}
         words = iter(args[: args.index("--")] if "--" in args else args)
         for word in words:
@@ -104,7 +104,7 @@ class IdsCommand(click.Command):
 
 
 def node_id(text: str, kind: str) -> int | str:
-    """Return an id of the command line in the graph's type; raise if it is not of that type."""
+    """Return an id of the command line in the type of the graph's ids; raise if it cannot be one."""
     if kind != "int64":
         return text
     if not re.fullmatch("-?[0-9]{1,19}", text):
@@ -113,14 +113,14 @@ def node_id(text: str, kind: str) -> int | str:
 
 
 def load_as_of(folder: str, as_of: str | None) -> live.EmbeddingView:
-    """Load a folder, or its past; of a durable one nothing is locked, so it may be being served."""
+    """Load a folder, or its past. A durable folder is not locked, so a service may have it open."""
     if as_of is None and not is_durable(folder):
         return live.load(folder)
     return live.open(folder, as_of="now" if as_of is None else as_of)
 
 
 def open_unserved(folder: str, instead: str) -> live.DurableEmbedding:
-    """Open a durable folder; where a service may have it, the error says what to do instead."""
+    """Open a durable folder; if another process has it open, the error says which request to send instead."""
     try:
         return live.open(folder)
     except FolderInUse:
@@ -132,7 +132,7 @@ def open_unserved(folder: str, instead: str) -> live.DurableEmbedding:
 
 @contextmanager
 def events_file(events: str, form: str | None) -> Iterator[str]:
-    """Yield a path whose suffix says the format: the path itself, or that of a copy while the block runs.
+    """Yield a path whose suffix names the format: the path itself, or a copy's while the block runs.
 
     A copy, because every check of a file of events looks at it twice: at its shape first, then at its rows.
     """

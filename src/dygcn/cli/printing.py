@@ -1,4 +1,4 @@
-"""For people a table and a progress bar, for machines (`--json`) one JSON value on standard output."""
+"""Output: a table and a progress bar for people, one JSON value on standard output with `--json`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BETWEEN = 2  # spaces between columns
 
 @contextmanager
 def progress_bar(plan: Plan = (), quiet: bool = False) -> Iterator[Notify]:
-    """Show progress: a bar on a terminal; elsewhere a line now and then, if the phases are known.
+    """Show progress: a bar on a terminal, else a line now and then, if the phases are known.
 
     `quiet` prints no lines: a machine may read standard error, too.
     """

@@ -1,4 +1,4 @@
-"""Commands that ask a folder: `info`, `nearest`, `recommend`, `score`, `explain`, `vector`."""
+"""Commands that read a folder: `info`, `nearest`, `recommend`, `score`, `explain`, `vector`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _k_option = click.option("-k", default=DEFAULT_K, show_default=True, help="How m
 
 
 class Table(NamedTuple):
-    """An answer as rows for people, and as a value for machines."""
+    """An answer as rows for people and as a JSON value for programs."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -55,7 +55,7 @@ Answer: TypeAlias = Table | dict[str, Any] | Callable[[], None] | None
 def question(
     name: str, *options: Decorator, cls: type[click.Command] = IdsCommand
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return a decorator: a function of an embedding and options becomes a command that prints its answer.
+    """Return a decorator that makes a command of a function (embedding, options) -> answer to print.
 
     An answer is a table, named values, or a function that prints; None where it was written already.
     """

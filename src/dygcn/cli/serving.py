@@ -42,7 +42,7 @@ class _TokenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def source_from(text: str) -> SourceSettings:
-    """Read a source from one word; what it cannot say goes into a settings file."""
+    """Read a source from one word; further options need a settings file."""
     scheme, colon, rest = text.partition("://")
     if not colon:
         return FileSettings(path=text)
@@ -87,7 +87,7 @@ def serve_file(config: str, as_json: bool, log_format: str | None, log_level: st
 
 
 def _with_log(settings: ServiceSettings, form: str | None, level: str | None) -> ServiceSettings:
-    """Return the settings with what the command line says of log lines, and begin to write them."""
+    """Return the settings with the log options of the command line, and configure logging."""
     log = settings.log
     log = msgspec.structs.replace(log, format=form or log.format, level=level or log.level)
     configure(log.format, log.level)

@@ -1,4 +1,4 @@
-"""The two clients: they run operations, and exchange their requests for replies over httpx."""
+"""The two clients: they run operations and exchange requests for responses over httpx."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 def _method(
     operation: Callable[Concatenate[Operations, P], Operation[T]], *, in_turn: bool = False
 ) -> Callable[Concatenate[Client, P], T]:
-    """Return an operation as a method; `in_turn`: one call ends before the next begins."""
+    """Return an operation as a method; `in_turn`: calls run one after the other."""
 
     @functools.wraps(operation)
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -49,7 +49,7 @@ def _method(
 def _async_method(
     operation: Callable[Concatenate[Operations, P], Operation[T]], *, in_turn: bool = False
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Return an operation as a coroutine method; `in_turn`: one call ends before the next begins."""
+    """Return an operation as a coroutine method; `in_turn`: calls run one after the other."""
 
     @functools.wraps(operation)
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +61,7 @@ def _async_method(
 
 
 def _sign(method: Any, operation: Callable[..., Any]) -> None:
-    """Give a method the signature of its operation, with the type of the result alone."""
+    """Give a method the signature of its operation, without the generator in its return type."""
     found = inspect.signature(operation)
     result = str(found.return_annotation).removeprefix("Operation[").removesuffix("]")
     method.__signature__ = found.replace(return_annotation=result)

@@ -103,7 +103,7 @@ class DeadLetterOperations:
         return answers.DiscardResult(sequence, discarded, missing)
 
     def _named(self, numbers: list[int], stream: str | None, reason: str | None) -> Operation[list[int]]:
-        """Return the numbers that are meant.
+        """Return the numbers of the chosen dead letters.
 
         By a filter they are listed first: what is replayed in vain gets a new number, and would come again.
         """

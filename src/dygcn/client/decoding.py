@@ -1,4 +1,4 @@
-"""Decodes answers, and refuses those that are not about what was asked."""
+"""Decodes answers, and refuses answers about other nodes than the request names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dygcn.schema.answers import Id
 
 
 def read(body: bytes, shape: Any) -> Any:
-    """Return an answer, with arrays where its shape has them; raise `ServiceError` for any other body."""
+    """Decode an answer, with arrays where its shape has them; raise ServiceError if it does not fit."""
     try:
         return msgspec.json.decode(body, type=shape, dec_hook=_array)
     except NOT_READ as error:
@@ -25,19 +25,19 @@ def read(body: bytes, shape: Any) -> Any:
 
 
 def unreadable(reason: object) -> ServiceError:
-    """Return the error for an answer that is not one of this service."""
+    """Return the error for a body that is no answer of this service."""
     return ServiceError(f"the answer cannot be used: {reason}; is this the address of dygcn?", status=200)
 
 
 def check_about(found: Id, asked: Id) -> None:
-    """Refuse an answer about another node; an id in an address is text, and "007" may be about 7."""
+    """Raise ServiceError if an answer is about another node; ids in a URL are text: "007" may mean 7."""
     same = str(found) == str(asked) or (isinstance(found, int) and _number(asked) == found)
     if not same:
         raise unreadable(f"it is about {str(found)[:80]!r}, and {str(asked)[:80]!r} was asked for")
 
 
 def check_among(ids: Iterable[Id], asked: Iterable[Id]) -> None:
-    """Refuse an answer that has other nodes."""
+    """Raise ServiceError if an answer names nodes that were not requested."""
     others = set(ids).difference(asked)
     if others:
         raise unreadable(f"it has {str(others.pop())[:80]!r}, which was not asked for")
@@ -58,7 +58,7 @@ def _array(kind: Any, values: Any) -> Any:
 
 
 def vectors_of(body: bytes, asked: list[Any]) -> answers.ManyVectors:
-    """Return vectors that came as Arrow; raise `ServiceError` for others, or any other body."""
+    """Return vectors from an Arrow body; raise ServiceError if it holds other vectors or none."""
     try:
         with pa.ipc.open_stream(body) as reader:
             table = reader.read_all()

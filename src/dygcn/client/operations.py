@@ -24,7 +24,7 @@ _BETWEEN_LOOKS = 0.1  # seconds
 
 
 class Operations(DeadLetterOperations):
-    """The operations of a client. Reads may be repeated; events are sent by a `Sender`."""
+    """The operations of a client. Reads may be retried; events go through a `Sender`."""
 
     def __init__(self, retry: Retry, name: str | None = None) -> None:
         super().__init__(retry)
@@ -48,7 +48,7 @@ class Operations(DeadLetterOperations):
         return self._get(f"/v1/vectors/{in_path(node)}", answers.OneVector, node, as_of=as_of)
 
     def vectors(self, ids: Iterable[Id], *, as_of: int | str | None = None) -> Operation[answers.ManyVectors]:
-        """Return the vectors of many nodes, of one sequence; they come as Arrow.
+        """Return the vectors of many nodes, as of one sequence; they travel as Arrow.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class Operations(DeadLetterOperations):
         return found
 
     def neighbors(self, node: Id, limit: int = 100) -> Operation[answers.Neighbors]:
-        """Return with whom a node has an edge."""
+        """Return the nodes that a node has an edge with."""
         return self._get(f"/v1/neighbors/{in_path(node)}", answers.Neighbors, node, limit=limit)
 
     # ---- why, and what if ----------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Operations(DeadLetterOperations):
         remove: object = None,
         now: float | None = None,
     ) -> Operation[answers.ExplainedMove]:
-        """Return which events of a change would move a node, and how far each; nothing is changed."""
+        """Return how far each event of a change would move a node; the graph does not change."""
         change = as_dicts(_read_change(events, add, remove))
         return self._post(
             "/v1/explain-change", answers.ExplainedMove, node, id=plain(node), events=change, now=now
@@ -176,7 +176,7 @@ class Operations(DeadLetterOperations):
         k: int = DEFAULT_K,
         links: str = "new",
     ) -> Operation[answers.WhatIfAnswer]:
-        """Return what would be after a change; nothing is changed.
+        """Return the result of a change that is tried and rolled back.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class Operations(DeadLetterOperations):
         return (yield from self._sender.send(batch))
 
     def position(self) -> Operation[int]:
-        """Return how many events of the client's name the service has taken.
+        """Return the offset: how many events of the client's name the service has accepted.
 
         A program that can read its events again, and counts them from 0, goes on with this number after it
         was restarted.
@@ -252,7 +252,7 @@ class Operations(DeadLetterOperations):
         return self._sender.position()
 
     def page(self, since: str = "", *, limit: int = 1_000, wait: float = 0.0) -> Operation[answers.Changes]:
-        """Return one page of changes; `changes` goes on from page to page.
+        """Return one page of changes; `changes` continues from page to page.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class Operations(DeadLetterOperations):
         return self._get("/v1/status", answers.ServiceStatus)
 
     def ready(self, wait: float = 0.0) -> Operation[bool]:
-        """Return whether requests should come, after at most `wait` seconds."""
+        """Return whether the service accepts requests, after at most `wait` seconds."""
         clock = self._retry.clock
         until = clock() + wait
         while True:
@@ -329,7 +329,7 @@ def _query(**values: object) -> tuple[tuple[str, str], ...]:
 
 
 def _several(ids: object) -> list[Any] | None:
-    """Return several ids, or numbers of a vector, as a list; None for one id, such as (kind, id)."""
+    """Return several ids, or the numbers of a vector, as a list; None for a single id, such as (kind, id)."""
     one = isinstance(ids, tuple) and len(ids) == 2 and isinstance(ids[0], str)
     if one or isinstance(ids, str) or not isinstance(ids, Iterable):
         return None
@@ -344,7 +344,7 @@ def plain(id: object) -> Any:
 
 
 def ends_plain(rows: object) -> object:
-    """Return rows of a list with each (kind, id) as text, and any other events as they are."""
+    """Return a list of events with each (kind, id) as text; other tables of events unchanged."""
     if not isinstance(rows, list):
         return rows
     return [_ends_of(row) for row in rows]
@@ -357,7 +357,7 @@ def _ends_of(row: Any) -> Any:
 
 
 def in_path(id: object) -> str:
-    """Return an id as part of an address; dots are escaped, as ``..`` would be the folder above."""
+    """Return an id escaped for a URL path; dots too, since ``..`` would mean the parent folder."""
     return quote(str(plain(id)), safe="").replace(".", "%2E")
 
 

@@ -1,4 +1,4 @@
-"""Requests and responses, which requests are repeated, and refusals as errors.
+"""Requests and responses, retries, and refusals as errors.
 
 An `Operation` is a generator: it yields a `Request` and is sent its `Response` (or `Lost`), or yields a
 `Pause`, and returns its result. It knows no network and no event loop, so the same code serves both clients.
@@ -63,7 +63,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """There was no response."""
+    """A request without a response."""
 
     reason: str
     sent: bool = True  # whether the request may have arrived
@@ -84,18 +84,18 @@ class _Problem(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """The type without the address that all types begin with."""
+        """The problem's type without the URL prefix that all types share."""
         return self.type.removeprefix(_BASE)
 
 
 class Retry:
-    """Repeats requests until there is an answer, or `timeout` seconds are over; `clock` returns the time."""
+    """Retries requests until a response arrives or `timeout` seconds are over; `clock` returns the time."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.timeout, self.clock = timeout, clock
 
     def request(self, request: Request, *, idempotent: bool = True, wait: float = 0.0) -> Operation[Response]:
-        """Return the answer to a request.
+        """Return the response to a request.
 
         The service may get an idempotent request twice. `wait` is for how many seconds the service itself may
         wait before it answers. Raises `UnknownNode`, or a `ServiceError` if the service refuses and a repeat
@@ -128,14 +128,14 @@ class Retry:
             yield Pause(pause)
 
     def answer(self, request: Request, shape: Callable[..., T], *, wait: float = 0.0) -> Operation[T]:
-        """Return the answer to an idempotent request, decoded."""
+        """Return the decoded response to an idempotent request."""
         response = yield from self.request(request, wait=wait)
         found: T = read(response.body, shape)
         return found
 
 
 def _pauses() -> Iterator[float]:
-    """Yield longer and longer random pauses, so that many clients do not come back at once."""
+    """Yield growing random pauses, so that many clients do not retry at once."""
     longest = _FIRST_PAUSE
     while True:
         yield longest * (0.5 + 0.5 * random.random())
@@ -143,7 +143,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _retry_after(response: Response, problem: _Problem) -> float:
-    """Return the seconds before the next try; a proxy may name them in a header only."""
+    """Return the seconds before the next retry; a proxy may name them only in a header."""
     text = _header(response, "retry-after")
     return float(text) if text.isascii() and text.isdigit() else problem.retry_after or 0.0
 
@@ -153,7 +153,7 @@ def _header(response: Response, name: str) -> str:
 
 
 def read_problem(response: Response) -> _Problem:
-    """Return the reason of a refusal, without fields where a proxy in front of the service refused."""
+    """Return the problem in a refusal; an empty one if a proxy refused and not the service."""
     try:
         return msgspec.json.decode(response.body, type=_Problem)
     except NOT_READ:
@@ -161,7 +161,7 @@ def read_problem(response: Response) -> _Problem:
 
 
 def error_of(response: Response, problem: _Problem) -> DygcnError:
-    """Return a refusal as an error."""
+    """Return the exception for a refusal."""
     if problem.kind == "unknown-node" and problem.node is not None:
         return UnknownNode(problem.node)
     return ServiceError(

@@ -1,4 +1,4 @@
-"""Events to the service, each once: what is sent again has the number that it had."""
+"""Sends events exactly once: a retry carries the offset of the first try."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """Events that may have arrived in part: the number of the first, and a checksum of all."""
+    """Events of a failed call, some of which may have arrived: the first offset and a checksum."""
 
     first: int
     fingerprint: bytes
 
 
 class Sender:
-    """Sends events, and counts them under a name if there is one.
+    """Sends events, and numbers them under the client's name if it has one.
 
     A request that is repeated has the number that it had, so the service applies it once. Events of a call
     that failed keep their numbers, too: if the same events are sent again, those that arrived are not applied
@@ -70,7 +70,7 @@ class Sender:
         return sent
 
     def position(self) -> Operation[int]:
-        """Return how many events of the name the service has: the number of the next one."""
+        """Return the number of events of this name that the service has: the offset of the next one."""
         if self.name is None:
             raise OptionError("events are counted under a name: give the client one (name=...)")
         try:
@@ -118,7 +118,7 @@ class Sender:
         return found
 
     def _check_alone(self, found: answers.Accepted, events: int, *, known: bool) -> None:
-        """Notice whether another sender used the same numbers: then events of this one were dropped."""
+        """Raise if another sender uses the name: the service then took events of this one for repeats."""
         complete = found.status == "applied" and found.applied + found.dead == events
         if not complete and not (known and found.status == "repeated"):
             raise OptionError(
@@ -137,7 +137,7 @@ class Sender:
 
 
 def _parts(batch: EventBatch) -> Iterator[tuple[int, EventBatch]]:
-    """Yield the first row and the events of each part that a service takes, one at least."""
+    """Yield the first row and the events of each part that a service accepts; at least one part."""
     if len(batch) <= PART:
         yield 0, batch
         return
@@ -165,5 +165,5 @@ def _ids(column: IdColumn) -> pa.Array:
 
 
 def fingerprint(batch: EventBatch) -> bytes:
-    """Return a checksum of events, equal for equal ones only."""
+    """Return a checksum of events; equal only for equal events."""
     return hashlib.blake2b(as_arrow(batch), digest_size=16).digest()

@@ -58,7 +58,7 @@ class Credentials:
 
 
 def given(files: Sequence[str | os.PathLike[str] | None]) -> Certificates | None:
-    """Return the certificate, key and ca that a user named: all three, or None for none of them."""
+    """Return the certificate, key and ca of the user: all three, or None if none is given."""
     named = [None if file is None else os.path.abspath(file) for file in files]
     if all(file is None for file in named):
         return None
@@ -68,7 +68,7 @@ def given(files: Sequence[str | os.PathLike[str] | None]) -> Certificates | None
 
 
 def made_in(folder: Path) -> Certificates:
-    """Return the certificate of a cluster on one machine, made the first time, with its key in one file."""
+    """Return the certificate of a one-machine cluster; the first call makes it, with its key in one file."""
     file = folder / _MADE
     if not file.exists():
         replace_own(file, folder / f"{uuid.uuid4().hex}.part", _new())
@@ -76,7 +76,7 @@ def made_in(folder: Path) -> Certificates:
 
 
 def _new() -> bytes:
-    """Return a key and a certificate that is signed by it alone."""
+    """Return a key and a self-signed certificate."""
     with extra("ray"):
         key = _ec.generate_private_key(_ec.SECP256R1())
     name = _x509.Name([_x509.NameAttribute(_x509.NameOID.COMMON_NAME, NAME)])

@@ -1,4 +1,4 @@
-"""Parts of a graph as images: what a shard begins with, hands over when slots move, and tells the front.
+"""Parts of a graph as images: a shard's start, its hand-over when slots move, and its reply to the front.
 
 A node that moves takes its arcs along, and nothing else. All else follows: its order 1 from these, its order
 2 from rows that the owners of its neighbours send, as they do whenever a shard begins to mirror a node.
@@ -24,7 +24,7 @@ _NOBODY = np.empty(0, np.int32)
 
 
 def first_ends(graph: Graph, own: Int8) -> tuple[Nodes, Nodes, Int64, Int64]:
-    """Return edges by their lower end by id (directed: source), where that is an own node, and their rows."""
+    """Return the edges whose lower end by id (directed: source) is an own node, and their rows."""
     a, b, weight = graph.edges()
     if not graph.directed:
         rank = np.full(graph.ids.high, -1, np.int64)
@@ -62,7 +62,7 @@ def edges_as_image(
 
 
 def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
-    """Return the edges and ghosts of an image that have an end on a shard, and the common clock."""
+    """Return the edges and ghosts of an image that have an end on a shard, with the graph's clock."""
     own = slots.owners(image.ids) == shard if len(image.ids) else np.empty(0, np.bool_)
     part = image.with_rows(np.flatnonzero(own[image.a] | own[image.b]))
     nodes, places = np.unique(np.concatenate((part.a, part.b)), return_inverse=True)
@@ -76,7 +76,7 @@ def part_for(image: GraphImage, slots: SlotMap, shard: int) -> GraphImage:
 
 
 def take_arcs(graph: Graph, moved: Bool) -> GraphImage:
-    """Return every edge and ghost of the nodes that are marked, also between two of them, with contacts."""
+    """Return every edge and ghost with an end among the marked nodes, with contacts."""
     a, b, weight = graph.edges()
     rows = np.flatnonzero(moved[a] | moved[b])
     return edges_as_image(graph, rows, (a[rows], b[rows], weight[rows]), moved)
@@ -94,7 +94,7 @@ def put_arcs(transaction: Transaction, image: GraphImage) -> None:
 
 
 def drop_arcs(transaction: Transaction, own: Bool) -> GraphDelta:
-    """Remove edges and ghosts between two nodes that are not marked."""
+    """Remove the edges and ghosts of which neither end is marked."""
     a, b, _ = transaction.graph.edges()
     far = np.flatnonzero(~(own[a] | own[b]))
     return transaction.drop_pairs(a[far], b[far])

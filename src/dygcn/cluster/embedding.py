@@ -46,7 +46,7 @@ _LOOK = 0.002  # seconds between two tries to get a place in line
 
 def _refused(why: str) -> Any:
     def refuse(self: ClusterEmbedding, *_: object, **__: object) -> NoReturn:
-        """Refuse, since shards cannot do this."""
+        """Raise FeatureError: shards do not support this."""
         raise FeatureError(why)
 
     return refuse
@@ -190,7 +190,7 @@ class ClusterEmbedding(DurableEmbedding):
         return without if isinstance(asked, list) else without[0]
 
     def _merged(self, vectors: Any, k: int) -> list[Scored]:
-        """Return the k best of all shards for each query, ties by id."""
+        """Return the k best of all shards for each query; ties by id."""
         shards, vectors = self._front.queries, np.ascontiguousarray(vectors, np.float32)
         replies: list[NearestReply] = shards.all(NearestQuery(shards.at, vectors, k))
         which = np.concatenate([np.repeat(np.arange(len(vectors)), reply.counts) for reply in replies])
@@ -206,7 +206,7 @@ class ClusterEmbedding(DurableEmbedding):
         return found
 
     def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and the vector of a node as of it, from its owner, also while others recover.
+        """Return a sequence and a node's vector as of it, from its owner, even while other shards recover.
 
         Raises `ClusterError` if several reads have waited long for this owner: they would use up all threads.
         """
@@ -226,7 +226,7 @@ class ClusterEmbedding(DurableEmbedding):
 
     @contextmanager
     def _line_of(self, owner: int) -> Iterator[None]:
-        """Wait for a place in the line of a shard; raise if the line does not move."""
+        """Wait for a turn to query a shard; raise ClusterError if no query there finishes."""
         line, me = self._waiting.setdefault(owner, {}), object()
         while len(since := list(line.values())) >= _WAITING:
             if time.monotonic() - min(since) > _MOVES:
@@ -241,13 +241,13 @@ class ClusterEmbedding(DurableEmbedding):
     # ---- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write what is needed to start fast, end all shards, let go of the folder. Safe to call twice."""
+        """Write what a fast start needs, end all shards, release the folder. Safe to call twice."""
         if not self._closed and not self._held.inherited:
             super().close()
             self._front.queries.processes.close()
 
     def _let_go(self) -> None:
-        """Let go of the folder as a crash would. For tests."""
+        """Release the folder as a crash would. For tests."""
         if not self._held.inherited:
             super()._let_go()
             self._front.queries.processes.close()

@@ -125,7 +125,7 @@ class Post:
     # ---- queries ---------------------------------------------------------------------------------------
 
     def query(self, location: str, query: Any, patience: float = _PATIENCE) -> Any:
-        """Send a query, and wait for the reply; None: not yet, or there is no process.
+        """Send a query and wait for the reply; None: no reply yet, or no process.
 
         An error of the other process, which it would have again, is raised here with its class.
         """
@@ -159,7 +159,7 @@ class Post:
         return b"".join(result.body.to_pybytes() for result in results)
 
     def hangs(self, location: str, seconds: float) -> bool:
-        """Return whether a process is there and silent: at the address of a dead one, calls fail at once."""
+        """Return whether a process accepts calls but does not reply; calls to a dead process fail at once."""
         try:
             self.call(location, "query", b"", seconds)
         except flight.FlightTimedOutError:
@@ -169,12 +169,12 @@ class Post:
         return False
 
     def forget(self, location: str) -> None:
-        """Connect anew at the next call."""
+        """Open a new connection at the next call."""
         with self._lock:
             self._clients.pop(location, None)
 
     def close(self) -> None:
-        """End; messages that were not sent yet are dropped."""
+        """Close; unsent messages are dropped."""
         with self._lock:
             lines, self._lines = list(self._lines.values()), {}
         for line in lines:
@@ -183,7 +183,7 @@ class Post:
 
 
 class _Line:
-    """Messages that wait for one receiver, and the thread that sends them."""
+    """The queue of messages for one receiver, and the thread that sends them."""
 
     def __init__(self, post: Post, to: int, location: str) -> None:
         self._post, self._to, self.location = post, to, location
@@ -193,7 +193,7 @@ class _Line:
         threading.Thread(target=self._run, name=f"to {to}", daemon=True).start()
 
     def put(self, body: bytes) -> bool:
-        """Append a message; return whether there was room."""
+        """Append a message; return False if the queue is full or closed."""
         with self._there:
             if self._closed or len(self._waiting) >= _MOST_WAITING:
                 return False

@@ -61,7 +61,7 @@ def snapshots_of(folder: Path, about: ClusterFile) -> str:
 
 
 def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFile:
-    """Divide the graph of a folder among shards: from then on, only a cluster opens it."""
+    """Divide the graph of a folder among shards; from then on, only a cluster can open it."""
     slots = SlotMap.even(shards)
     about = ClusterFile(shards, 0, "shards" if snapshots is None else snapshots)
     if snapshots is not None and is_used(snapshots_of(folder, about)):
@@ -85,7 +85,7 @@ def divide_folder(folder: Path, shards: int, snapshots: str | None) -> ClusterFi
 
 
 def shards_needed(about: ClusterFile, log: ShardLog) -> int:
-    """Return how many shards may be needed to come to the end of the log.
+    """Return the number of shards that reading the log to its end may need.
 
     That is more than there are at its end if not all shards applied the entry with fewer: those that stay
     wait for updates of those that go.

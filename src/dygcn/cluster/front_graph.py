@@ -1,4 +1,4 @@
-"""A graph whose arcs are on shards: it knows ids and which nodes are there, and asks the owners for all else.
+"""The graph of the front: ids and present nodes are here, arcs are queried from the shards that own them.
 
 Every method that is about arcs, weights or contacts waits for shards, and so does `edge_count`.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FarArcs:
-    """Arcs of nodes, in one direction, as `Adjacency` has them."""
+    """Arcs of nodes in one direction, with the methods of `Adjacency`, read from shards."""
 
     def __init__(self, graph: FrontGraph, *, push: bool) -> None:
         self._graph, self._push = graph, push
@@ -40,7 +40,7 @@ class FarArcs:
         return np.repeat(nodes, counts), graph.ids.find(other), weight
 
     def look_up(self, nodes: Nodes, other: Nodes) -> Int64:
-        """Return the stored weight of each arc, 0 where there is none."""
+        """Return the stored weight of each arc; 0 where there is no arc."""
         return self.look_up_contacts(nodes, other)[0]
 
     def look_up_contacts(self, nodes: Nodes, other: Nodes) -> tuple[Int64, Float64, Float32]:
@@ -70,7 +70,7 @@ class _FarContacts(Contacts):
 
 
 class FrontGraph(Graph):
-    """The graph of all shards, with the options of another one. Nodes are numbers of this process."""
+    """The graph of all shards, with the options of another graph. Nodes are numbers of this process."""
 
     def __init__(self, like: Graph, to_shards: ShardQueries) -> None:
         super().__init__(
@@ -106,14 +106,14 @@ class FrontGraph(Graph):
             self.advance_clock(shard.clock)
 
     def arrive(self, ids: IdColumn) -> Nodes:
-        """Give nodes to ids that are in the graph now."""
+        """Give nodes to ids that came into the graph."""
         nodes = self.intern(ids)
         self._node_count += int((self._active[nodes] == 0).sum())
         self._active[nodes] = 1
         return nodes
 
     def leave(self, ids: IdColumn) -> None:
-        """Release ids that are in the graph no more."""
+        """Release ids that left the graph."""
         nodes = self.find(ids)
         nodes = nodes[nodes >= 0]
         self._active[nodes] = 0
@@ -122,13 +122,13 @@ class FrontGraph(Graph):
         self.ids.release(nodes)
 
     def advance_clock(self, clock: float | None) -> None:
-        """Set the clock to a time, unless it is later already."""
+        """Set the clock to a time, if that is later."""
         for watch in (self.memory, self.contacts):
             if watch is not None and clock is not None:
                 watch.clock = max(watch.clock, clock)
 
     def note_weights(self, batch: EventBatch) -> None:
-        """Bound what the ends of a batch can carry after it, without a query."""
+        """Update the bound on the weight at each end of a batch, without a query."""
         units = self.on_grid(batch)
         self.note_bits(units)
         for ends in (batch.src, batch.dst):
@@ -155,7 +155,7 @@ class FrontGraph(Graph):
         return self.facts(nodes).strength
 
     def carried_at_most(self, nodes: Nodes) -> int:
-        """Return a bound of what each of some nodes carries; owners are only asked where it is too great."""
+        """Return a bound of the weight at each node; owners are queried only if the bound is too great."""
         most = int(self._heaviest[nodes].max(initial=0))
         if most >= self.limit // 2:
             self._heaviest[nodes] = self.carried(nodes)
@@ -163,14 +163,14 @@ class FrontGraph(Graph):
         return most
 
     def reserve(self) -> None:
-        """Have a place for every node that was given out."""
+        """Grow the arrays to every node that was given out."""
         high = self.ids.high
         if high > len(self._active):
             for name in ("_active", "_own", "_heaviest"):
                 setattr(self, name, grown(getattr(self, name), high))
 
     def facts(self, nodes: Nodes) -> NodeReply:
-        """Return degrees, weights and contacts of nodes; nothing where one is not in the graph."""
+        """Return degrees, weights and contacts of nodes; 0 and no contact for nodes not in the graph."""
         at, here = self.queries.at, np.flatnonzero(self.present(nodes))
         columns: list[Any] = [np.empty(0, kind) for kind in ("i4", "i4", "i8", "f8", "f4")]
         if len(here):
@@ -180,7 +180,7 @@ class FrontGraph(Graph):
         return NodeReply(at, *(filled(len(nodes), here, *one) for one in zip(columns, absent, strict=True)))
 
     def pairs(self, a: Nodes, b: Nodes) -> PairReply:
-        """Return weights and contacts of pairs; nothing where a node is not in the graph."""
+        """Return weights and contacts of pairs; 0 and no contact where a node is not in the graph."""
         at, both = self.queries.at, np.flatnonzero((a >= 0) & (b >= 0))
         both = both[self.present(a[both]) & self.present(b[both])]
         columns: list[Any] = [np.empty(0, kind) for kind in ("i8", "i8", "f8", "f8", "f4")]

@@ -1,4 +1,4 @@
-"""The state of all shards: what an embedding has instead of a state of one process.
+"""The state of the front: all shards behind the contract that one process's state has.
 
 A batch is written to the log of the shards, and is done when every shard has applied it. Between two batches
 all shards are at the same one, so all reads are of one graph.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class EntryNumbers(Protocol):
-    """Gives entries of shards their numbers."""
+    """Numbers the entries of shards."""
 
     def commit(self, entry: Entry) -> int:
         """Send shards an entry, once it is in the log that they fetch from; return its number."""
@@ -81,7 +81,7 @@ class FrontState(State):
         self._staged = batch, None if now is None else moment(now)
 
     def find_edge(self, a: object, b: object, op: int) -> None:
-        """Return None: one edge is a batch like any other."""
+        """Return None: a single edge is a batch, too."""
 
     def write(self) -> Outcome:
         """Have every shard apply what is staged."""
@@ -117,7 +117,7 @@ class FrontState(State):
         return Outcome(moved, left, unchanged, missing, loops, expired=expired)
 
     def _gone(self, replies: list[OutcomeReply]) -> IdColumn:
-        """Return nodes that left shards whose replies do not name the nodes that left."""
+        """Return the nodes that left shards whose replies list no departures."""
         doubtful = [number for number, reply in enumerate(replies) if not reply.known]
         nodes = np.flatnonzero(self.graph.here).astype(np.int32)
         names = self.graph.ids.names(nodes)
@@ -141,11 +141,11 @@ class FrontState(State):
         raise FeatureError("shards replay their log themselves")
 
     def complete(self) -> None:
-        """Refuse: whether an interrupted batch is in the log is known when the folder is opened again."""
+        """Raise FeatureError: only reopening the folder shows whether an interrupted batch is in the log."""
         raise FeatureError("an update was interrupted; close the cluster, and start it again")
 
     def rebuild(self) -> None:
-        """Do nothing: shards have computed everything."""
+        """Do nothing: shards compute their own state."""
 
     # ---- reading ---------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class FrontState(State):
         return State(self.model)
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
-        """Gather all edges here, in no order."""
+        """Return all edges of the shards, unsorted."""
         parts = [reply.image for reply in self.queries.all(EdgeQuery(self.queries.at))]
         graph, nodes = self.graph, self.graph.nodes()
         rank = np.empty(graph.ids.high, np.int32)
@@ -197,7 +197,7 @@ class FrontState(State):
 
 
 def _check_log(shards: list[ShardReply], end: int) -> None:
-    """Refuse a log that ends before its shards: they would take what is logged next for what they have."""
+    """Refuse a log that is older than its shards: they would take new entries for ones they have."""
     most = max(shard.position for shard in shards)
     if most > end:
         raise ClusterError(
@@ -207,7 +207,7 @@ def _check_log(shards: list[ShardReply], end: int) -> None:
 
 
 class _NoTrials(Transaction):
-    """A transaction in which nothing can be tried: shards have no way back."""
+    """A transaction without trials: shards cannot roll back."""
 
     def open_trial(self, *_: object, **__: object) -> NoReturn:
         raise FeatureError(
@@ -220,7 +220,7 @@ class _NoTrials(Transaction):
 
 
 class _FarReading:
-    """Reads vectors at their owners."""
+    """Reads vectors from the shards that own them."""
 
     def __init__(self, state: FrontState) -> None:
         self._state = state
@@ -236,7 +236,7 @@ class _FarReading:
 
 
 class _FarRule(ExactRule):
-    """The exact rule, as `Messages`: its rows are at the owners of nodes."""
+    """The exact rule, as `Messages`; its rows are on the shards that own the nodes."""
 
     def __init__(self, state: FrontState) -> None:
         super().__init__(state.model.new_features(), state.model.orders, NOBODY_IS_HEAVY)
@@ -264,7 +264,7 @@ class _FarRule(ExactRule):
         return found.degree, found.rows
 
     def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
-        """Return about to how many: each shard has fewer arcs of a light node, and pulls from others."""
+        """Return a bound of the neighbours that each node's message is pushed to, over all shards."""
         most = np.int64(self._state.queries.shards * self._heavy_at_shards)
         return np.minimum(graph.push.degrees(nodes), most).astype(np.int32)
 
@@ -272,5 +272,5 @@ class _FarRule(ExactRule):
         """Do nothing: no rows are kept here."""
 
     def share(self, *_: object) -> NoReturn:
-        """Refuse: there are no rows here that other processes could read."""
+        """Refuse: this process has no rows to share."""
         raise FeatureError("shards answer reads themselves; reader processes are for one process")

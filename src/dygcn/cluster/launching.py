@@ -1,4 +1,4 @@
-"""A cluster from a folder."""
+"""Launches a cluster from a folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def launch(
     key: str | os.PathLike[str] | None = None,
     ca: str | os.PathLike[str] | None = None,
 ) -> ClusterEmbedding:
-    """Start the shards of a folder, and return what is used as any durable embedding is.
+    """Start the shards of a folder; return an embedding used like any durable one.
 
     The first time, the folder is one that `dygcn fit`, ``save`` or `dygcn.open` made: its graph is divided,
     and from then on only this function opens it.

@@ -1,4 +1,4 @@
-"""Shards in this process: to try a cluster without one, and for tests."""
+"""Shards in this process, for trying out a cluster and for tests."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def own_address() -> str:
 
 
 class ShardActor:
-    """What Ray starts: a process of one shard, from strings and numbers. It has no methods."""
+    """The actor that Ray starts: one shard's process, made from strings and numbers. It has no methods."""
 
     def __init__(self, number: int, store: str, certificates: Certificates, host: str, every: int) -> None:
         set_threads(1)
@@ -121,7 +121,7 @@ class RayShards(ProcessFront):
         self._start([number])
 
     def _start(self, numbers: list[int]) -> None:
-        """Start processes for shards that have none."""
+        """Start processes for shards without one."""
         missing = [number for number in numbers if self._actor(number) is None]
         if not missing:
             return
@@ -146,7 +146,7 @@ class RayShards(ProcessFront):
             ).remote(number, self._store, self.certificates, self._host, self._every)
 
     def _end_others(self, numbers: list[int]) -> None:
-        """End processes of shards that an earlier front did not finish to add: Ray restarts them for ever."""
+        """Kill actors that an earlier front left half added: Ray would restart them forever."""
         wanted = {self._name_of(number) for number in numbers}
         for one in list_named_actors(all_namespaces=True):
             if one["namespace"] == self._name and one["name"] not in wanted:
@@ -162,7 +162,7 @@ class RayShards(ProcessFront):
             return None
 
     def _watch(self) -> None:
-        """End processes that are there and silent, so that Ray starts others."""
+        """Kill processes that run but do not reply, so that Ray starts new ones."""
         while not self._ending.wait(_BEAT):
             for number in self.registry.silent(_SILENCE):
                 location = self.registry.location(number)
@@ -201,7 +201,7 @@ class RayShards(ProcessFront):
 
 
 def _leave_model(store: str, model: Model) -> None:
-    """Copy a model to the store, for shards on any machine; it never changes."""
+    """Copy the model to the store, once, for shards on any machine."""
     if has_folder(store, _MODEL):
         return
     with tempfile.TemporaryDirectory() as folder:

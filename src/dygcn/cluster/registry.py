@@ -1,4 +1,4 @@
-"""Which processes there are: gives them their epochs, and notices which are silent."""
+"""The registry of processes: gives each its epoch, and notices silent ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STARTING = 60.0  # seconds that a process may take to start
 
 
 class Epochs:
-    """Numbers that were never given before, also not before a restart; the last one is in a file."""
+    """Epoch numbers, none given twice, even after a restart; the last one is in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._lock = file, threading.Lock()
@@ -99,7 +99,7 @@ class Registry:
         return Members(self._front.epoch, self._version, tuple(self._members.values()))
 
     def want(self, number: int) -> None:
-        """Expect a process for a shard."""
+        """Expect a process for a shard from now on."""
         with self._lock:
             self.wanted.add(number)
             self._last_beat[number] = time.monotonic() + _STARTING
@@ -120,7 +120,7 @@ class Registry:
         return None if member is None else member.location
 
     def silent(self, seconds: float) -> list[int]:
-        """Return shards that were silent for so long, each once: a successor needs time to start."""
+        """Return the shards without a beat for so long, each once, since a successor needs time to start."""
         now = time.monotonic()
         with self._lock:
             late = [number for number, beat in self._last_beat.items() if now - beat > seconds]

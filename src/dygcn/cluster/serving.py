@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
-    """Open the folder of a service as its settings say; one that is divided is opened as a cluster.
+    """Open the folder of a service as its settings say; a divided folder is opened as a cluster.
 
     Raises
     ------

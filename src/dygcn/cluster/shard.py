@@ -48,7 +48,7 @@ _NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a batch did to the nodes of a shard.
+    """The effect of a batch on the nodes of a shard.
 
     Events without effect are counted by the shard that owns their source, so that the sum over shards counts
     each once: adds, removes, loops. The fourth number is own ends of edges that left by the clock: over all
@@ -113,7 +113,7 @@ class Shard:
     # ---- a batch ---------------------------------------------------------------------------------------
 
     def plan(self, batch: EventBatch, now: float | None = None) -> dict[int, MirrorUpdate]:
-        """Find the effect of a batch on own nodes, unseen by readers; return updates for other shards."""
+        """Compute the effect of a batch on own nodes, unseen by readers; return updates for other shards."""
         if self.shards == 1:
             self.transaction.stage(batch, now)
             self._own_all()
@@ -124,14 +124,14 @@ class Shard:
         return self._updates(*pairs)
 
     def plan_removal(self, ids: IdColumn) -> dict[int, MirrorUpdate]:
-        """Find the effect of nodes that leave with edges and ghosts; return updates for other shards."""
+        """Compute the effect of removing nodes, with edges and ghosts; return updates for other shards."""
         nodes = self.graph.find(ids)
         a, b = self.transaction.pairs_of(nodes[nodes >= 0])
         self._removed, self._idle = (a, b), (0, 0, 0, 0)
         return self._updates(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
 
     def _updates(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, MirrorUpdate]:
-        """Return the update that each other shard must be sent, given pairs that change their weight."""
+        """Return the update for each other shard, given pairs whose weights change."""
         arcs, own = self._arcs(a, b, old, new), self.rule.own
         if not len(arcs.old):
             self.subscribers_after = _NOBODY, self.subscribers.counts(_NOBODY)
@@ -155,7 +155,7 @@ class Shard:
         return _Arcs(a, b, old, new, np.flatnonzero(self.rule.own[a] > 0))
 
     def _own_all(self) -> None:
-        """Mark all nodes as own ones: there is one shard."""
+        """Mark all nodes as own: there is only one shard."""
         known, high = len(self.owner), self.graph.ids.high
         if high > known:
             self._note_owners(_NOBODY, _NO_OWNERS)
@@ -184,7 +184,7 @@ class Shard:
         return rows_of(batch, rows), src[rows], dst[rows], rows
 
     def _count_idle(self) -> tuple[int, int, int, int]:
-        """Count previewed events without effect (adds, removes, loops), and own ends of edges that expire."""
+        """Count events without effect (adds, removes, loops), and own ends of edges that expire."""
         buffers, events = self.graph.buffers, self.transaction.events
         assert events is not None
         left = events.op == LAPSE
@@ -249,12 +249,12 @@ class Shard:
         return updates
 
     def _unseen(self, sent: Bool, sender: Nodes) -> Bool:
-        """Unmark, in marks of (arcs, shards), arcs whose sender the shard owns: it sees them itself."""
+        """Unmark, in marks of (arcs, shards), arcs whose sender the shard owns: it computes these itself."""
         sent[np.arange(len(sent)), self.owner[sender]] = False
         return sent
 
     def _by_shard(self, marks: Bool) -> tuple[list[int], Int64]:
-        """Return where the rows begin that are marked for each shard, and these rows."""
+        """Return where each shard's marked rows begin, and the rows."""
         shard, row = np.nonzero(np.ascontiguousarray(marks.T))
         return np.searchsorted(shard, np.arange(self.shards + 1)).tolist(), row
 
@@ -292,13 +292,13 @@ class Shard:
         return delta
 
     def _release(self, delta: GraphDelta) -> IdColumn:
-        """Release nodes that left; return the ids of own ones."""
+        """Release nodes that left; return the ids of those that were own nodes."""
         names = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
         self.transaction.release(delta.left)
         return names
 
     def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
-        """Return which arcs end in mirrors that stay, and mirrors that no own node aggregates any more."""
+        """Return which arcs end in mirrors that stay, and the mirrors that no own node aggregates now."""
         own, count = self.rule.own, self.graph.push.count
         to_mirror = own[delta.receiver] == 0
         more = _came_and_went(delta.old, delta.new)
@@ -330,7 +330,7 @@ class Shard:
     # ---- slots that move -------------------------------------------------------------------------------
 
     def plan_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, MirrorUpdate], dict[int, GraphImage]]:
-        """Find the effect of other owners of slots.
+        """Compute the effect of moving slots to other owners.
 
         Returns the update for each other shard, and by shard the edges of own nodes that it will own.
         """
@@ -378,7 +378,7 @@ class Shard:
         return np.concatenate(counts)
 
     def apply_move(self, updates: Mapping[int, MirrorUpdate] | None, arriving: Iterable[GraphImage]) -> None:
-        """Own what the slot map that was planned last says.
+        """Take over the slots of the planned map.
 
         `updates` are those of all other shards; None in a replay, which leaves rows of mirrors and order 2
         alone. `arriving` are edges of new own nodes, as `plan_move` of other shards returned them.
@@ -467,7 +467,7 @@ class Shard:
         return np.flatnonzero((self.graph.here > 0) & (self.rule.own[:high] > 0)).astype(np.int32)
 
     def check(self) -> None:
-        """Do nothing: a shard that is read is not torn."""
+        """Do nothing: a shard is never torn while it is read."""
 
     def reading(self) -> Readout:
         """Return what reads vectors of own nodes."""
@@ -483,6 +483,6 @@ def _part(ids: IdColumn, rows: slice) -> IdColumn:
 
 
 def _came_and_went(old: Int64, new: Int64) -> Int32:
-    """Return +1 for each arc that is new, -1 for each that is gone, 0 for the others."""
+    """Return +1 for each new arc, -1 for each removed arc, 0 for the others."""
     came: Int32 = (new != 0).astype(np.int32) - (old != 0)
     return came

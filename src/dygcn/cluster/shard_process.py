@@ -140,7 +140,7 @@ class ShardProcess:
             waiting = [one for one in waiting if not _try(*one, handlers, worker)]
 
     def _next(self, seconds: float) -> Iterator[Any]:
-        """Yield what came in; wait for the first, if there is time."""
+        """Yield waiting messages; block for the first one, if there is time."""
         try:
             yield self._incoming.get(timeout=seconds) if seconds > 0 else self._incoming.get_nowait()
             for _ in range(_AT_ONCE):
@@ -186,7 +186,7 @@ class ShardProcess:
 
 
 def _try(query: Any, waiting: Future[Any], handlers: QueryHandlers, worker: Worker) -> bool:
-    """Reply to a query, if the shard has applied its batch; return whether it need not wait any longer."""
+    """Reply to a query, if the shard has applied its batch; return whether the query is done waiting."""
     if not worker.reached(getattr(query, "at", 0)):
         return waiting.cancelled()
     if waiting.set_running_or_notify_cancel():

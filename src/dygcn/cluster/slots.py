@@ -1,4 +1,4 @@
-"""Who owns which node: a node belongs to one of 4,096 slots, and a slot to one shard."""
+"""Ownership: every node belongs to one of 4,096 slots, and every slot to one shard."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SnapshotFolder:
         self._kept = sorted({*self._kept, snapshot.sequence})
 
     def begin(self, snapshot: ShardSnapshot) -> None:
-        """Keep a snapshot and delete all others: an earlier shard of this number is gone."""
+        """Keep a snapshot and delete all others, which are of an earlier shard with this number."""
         for name in self._names(self.number):
             self._remove(name)
         self.save(snapshot)
@@ -127,7 +127,7 @@ class SnapshotFolder:
         return [str(one).rpartition("/")[2] for one in found]
 
     def _floor(self) -> int:
-        """Return the oldest snapshot that a process may begin with."""
+        """Return the oldest snapshot from which a process may start."""
         floors = (_sequence_of(name, ".floor") for name in self._names(self.number))
         return max((one for one in floors if one is not None), default=-1)
 
@@ -136,7 +136,7 @@ class SnapshotFolder:
             self._files.rm_file(self._place(self.number, name))
 
     def _write(self, number: int, name: str, record: Record | None) -> None:
-        """Write a file under another name in the own folder, then give it its own."""
+        """Write a file under a temporary name in the shard's folder, then rename it."""
         parts = [_FORMAT, *(pack_parts(record) if record is not None else [])]
         checksum = blake2b(digest_size=_CHECKSUM)
         for part in parts:
@@ -158,14 +158,14 @@ class SnapshotFolder:
 
 
 def leave_note(path: str, text: str) -> None:
-    """Write the address of the front, which all shards of a store look for."""
+    """Store the address of the front, where every shard looks it up."""
     files, root = _files_at(path)
     _make(files, root)
     _replace(files, f"{root}/front", root, [text.encode()])
 
 
 def read_note(path: str) -> str | None:
-    """Return the address that was written last, None if there is none."""
+    """Return the stored address of the front; None if there is none."""
     files, root = _files_at(path)
     try:
         return str(files.cat_file(f"{root}/front"), "utf-8")
@@ -223,7 +223,7 @@ def _make(files: Any, folder: str) -> None:
 
 
 def _replace(files: Any, place: str, beside: str, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file under another name beside it, then rename it: a local one is on disk then."""
+    """Write a file under a temporary name, then rename it; a local file is synced to disk."""
     other = f"{beside}/{uuid.uuid4().hex}.part"
     if _is_local(files):
         replace_own(Path(place), Path(other), *parts)
@@ -235,6 +235,6 @@ def _replace(files: Any, place: str, beside: str, parts: Iterable[bytes | memory
 
 
 def _sequence_of(name: str, suffix: str) -> int | None:
-    """Return the sequence in the name of a file, None if its name ends otherwise."""
+    """Return the sequence in a file's name; None if the suffix differs."""
     digits = name.partition(".")[0].partition("-")[0]
     return int(digits) if name.endswith(suffix) and digits.isdecimal() else None

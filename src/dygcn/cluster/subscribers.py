@@ -1,4 +1,4 @@
-"""Which shards mirror own nodes: how many nodes of each other shard aggregate each."""
+"""Subscribers: how many nodes of each other shard aggregate each own node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Subscribers:
         self._row[known:] = _NONE
 
     def _give(self, nodes: Nodes) -> None:
-        """Give rows to nodes, free ones first."""
+        """Assign rows to nodes, free rows first."""
         again = min(len(nodes), len(self._free))
         fresh = np.arange(self._used, self._used + len(nodes) - again, dtype=np.int32)
         self._row[nodes] = np.concatenate((self._free[len(self._free) - again :], fresh))

@@ -39,7 +39,7 @@ _AHEAD = 64  # entries that are kept before they are needed, and in a message
 
 
 class Sequencer:
-    """Sends entries of the log. It keeps nothing that its log does not have."""
+    """Sends entries of the log, and stores nothing beside it."""
 
     def __init__(self, log: EntryLog, network: Network) -> None:
         self._log, self._network = log, network
@@ -98,7 +98,7 @@ class Worker:
         self.advance()
 
     def take(self, message: Message) -> None:
-        """Take a message, without applying anything: see `step`."""
+        """Process a message without applying any entry; see `step`."""
         if isinstance(message, Entries):
             self._take_entries(message)
         elif isinstance(message, BatchUpdate):
@@ -118,7 +118,7 @@ class Worker:
             self._rows[message.sender] = message.rows
 
     def _is_for_me(self, reply: PastRequest | MirrorRows) -> bool:
-        """Return whether a reply is to the last request of this process."""
+        """Return whether a reply answers this process's last request."""
         return not self.ready and (reply.epoch, reply.at) == (self.epoch, self._requested)
 
     def _take_entries(self, message: Entries) -> None:
@@ -183,7 +183,7 @@ class Worker:
 
     @property
     def retired(self) -> bool:
-        """Whether this shard is not among the shards any more, since there are fewer."""
+        """Whether this shard was dropped by a resize to fewer shards."""
         return self.number >= self.shard.shards
 
     def reached(self, entry: int) -> bool:
@@ -264,7 +264,7 @@ class Worker:
         return True
 
     def _arriving(self, sequence: int, entry: Move | Resize) -> list[GraphImage] | None:
-        """Return the edges of nodes that an entry brings; None: some shard did not hand over yet."""
+        """Return the edges of nodes that an entry moves here; None until every shard handed its own over."""
         slots, shards = self.shard.slots, self.shard.shards
         gained = entry.owners(slots, shards)[0].owner == self.number
         senders = set(slots.owner[gained].tolist()) - {self.number}
@@ -286,7 +286,7 @@ class Worker:
     # ---- recovery --------------------------------------------------------------------------------------
 
     def _recover(self) -> bool:
-        """Replay the log up to its end, then request rows of mirrors; return whether there is more to do."""
+        """Replay the log to its end, then request the mirrors' rows; return whether work is left."""
         if self._target is None:
             return False
         if self.position < self._target:
@@ -337,7 +337,7 @@ class Worker:
         return min([self.position, *(self._done.get(other, -1) for other in others)])
 
     def _forget(self) -> None:
-        """Drop updates and snapshots that no other shard can need any more."""
+        """Delete updates and snapshots that no other shard needs any longer."""
         done = self._done_by(self.others)
         if self._left is not None:
             sequence, shards = self._left

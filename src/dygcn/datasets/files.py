@@ -155,7 +155,7 @@ def _label_column(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def read_mat(path: Path, about: DatasetInfo, original: Original, label: str | None) -> EventColumns:
-    """Read a school: matrix ``A`` has the friendships, ``local_info`` a row of attributes for each person."""
+    """Read a .mat file of a school: ``A`` holds friendships, ``local_info`` attributes of each person."""
     matrix, attributes = _matrices(path)
     src, dst, t = arrivals(matrix.row, matrix.col, len(attributes))
     numbers = (src, dst, attributes)

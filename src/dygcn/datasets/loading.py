@@ -93,7 +93,7 @@ def load(
 
 
 def events_by_name(events: str) -> str | dict[str, Any]:
-    """Return the events of a data set, if this is the name of one and not of a file; otherwise the text.
+    """Return the events of a data set with this name; any other text, such as a file's name, unchanged.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _columns(about: DatasetInfo, folder: str | PathLike[str] | None, label: str 
 
 
 def _codes(labels: NDArray[Any] | None, missing: int | None) -> tuple[Int64 | None, tuple[str, ...]]:
-    """Number named classes in alphabetical order; numbers stay as they are."""
+    """Number class names in alphabetical order; numbers stay unchanged."""
     if labels is None:
         return None, ()
     if labels.dtype.kind == "U":

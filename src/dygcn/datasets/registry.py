@@ -78,7 +78,7 @@ def registry() -> dict[str, DatasetInfo]:
 
 
 def names() -> list[str]:
-    """Return the names that `load` takes.
+    """Return the names that `load` accepts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which nodes are published as moved, where changes of heavy nodes' messages may be small: announcements.
+"""Announcements: which nodes count as moved when small changes of heavy nodes' messages are kept back.
 
 State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of
 a heavy node count as moved when its message is further than the tolerance from what was announced of it last.
@@ -24,12 +24,12 @@ _ORDERS = 2
 
 
 def announces(state: StateReader) -> bool:
-    """Say whether a rule has the orders that a tolerance is for."""
+    """Return whether the rule has the number of orders that a tolerance needs."""
     return state.exact.orders == _ORDERS
 
 
 def check_orders(state: StateReader, tolerance: float) -> float:
-    """Return a tolerance; a FeatureError if a rule is not exact, or has not the orders that one is for."""
+    """Return the tolerance; raise FeatureError unless the rule is exact and has the orders for one."""
     if not announces(state) and tolerance:
         raise FeatureError(
             f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
@@ -40,14 +40,14 @@ def check_orders(state: StateReader, tolerance: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """Who may have another message than was announced, and what was: without internal ids, for a snapshot."""
+    """Nodes whose message may differ from the announced one, and that one; by id, for a snapshot."""
 
     ids: IdColumn  # (n,)
     rows: Int32  # (n, width) on the grid
 
 
 class Announcer:
-    """What was announced of the messages of heavy nodes.
+    """The messages of heavy nodes as they were announced last.
 
     It is a function of the state and of `image`: of any other node the message was announced that it has.
     """
@@ -64,13 +64,13 @@ class Announcer:
             self._unsaid.update(nodes)
 
     def image(self) -> Unsaid:
-        """Return what a snapshot of the state has to hold besides."""
+        """Return the nodes whose announced message may be outdated, for a snapshot."""
         nodes = sorted(self._unsaid)
         rows = np.array([self._said[node] for node in nodes], np.int32).reshape(-1, self._state.model.width)
         return Unsaid(self._state.graph.ids.names(np.array(nodes, np.int32)), rows)
 
     def _heavy_nodes(self, nodes: Nodes) -> Bool:
-        """Say which nodes have so many arcs that they are announced, whatever their tiers."""
+        """Return which nodes have enough arcs to be announced, whatever their tiers."""
         pull, push = self._state.graph.pull.count, self._state.graph.push.count
         return np.maximum(pull[nodes], push[nodes]) >= self._heavy_from
 
@@ -84,14 +84,14 @@ class Announcer:
         self._unsaid.difference_update(nodes.tolist())
 
     def _say_all(self) -> None:
-        """Note that what was announced is what is there."""
+        """Announce the current message of every heavy node."""
         self._said.clear()
         self._unsaid.clear()
         everyone = self._state.graph.nodes()
         self._say(everyone[self._heavy_nodes(everyone)])
 
     def _say_of_rising(self, nodes: Nodes) -> None:
-        """Note the messages of nodes that became heavy and have the messages that listeners know."""
+        """Record the messages of nodes that just became heavy: their listeners already know these."""
         heavy = nodes[self._heavy_nodes(nodes)].tolist()
         self._say(np.array([node for node in heavy if node not in self._said], np.int32))
 
@@ -101,7 +101,7 @@ class Announcer:
             self._unsaid.discard(node)
 
     def follow(self, moved: Changed) -> Changed:
-        """Return what is published of an update: who moved at once, and whoever hears an announcement."""
+        """Return what an update publishes: nodes that moved at once, and listeners of announced messages."""
         graph = self._state.graph
         first = moved.nodes[moved.orders <= 1]
         if len(first) == len(graph):  # everyone is listed
@@ -164,7 +164,7 @@ class Announcer:
         return np.sqrt(found)
 
     def _hears(self, nodes: Nodes) -> Bool:
-        """Say which nodes have a neighbour whose message may be another one than was announced."""
+        """Return which nodes have a neighbour whose message may differ from the announced one."""
         graph = self._state.graph
         receiver, other, _ = graph.pull.arcs(nodes)
         unsaid = np.fromiter(self._unsaid, np.int32, len(self._unsaid))  # some may be light by now
@@ -173,7 +173,7 @@ class Announcer:
         return hears[nodes]
 
     def _mixed(self, nodes: Nodes, columns: slice) -> Float64:
-        """Return the lengths of the mixtures of orders, before they are scaled to length one."""
+        """Return the lengths of the weighted sums over orders, before they are scaled to length one."""
         state = self._state
         total: Float64 = np.zeros((len(nodes), len(range(*columns.indices(state.model.width)))))
         for order, weight in enumerate(state.model.weights):
@@ -187,12 +187,12 @@ def _lengths(rows: Float64) -> Float64:
 
 
 def _most_times(matrix: Float32) -> float:
-    """Return how many times as long a row can become."""
+    """Return the largest factor by which a matrix can lengthen a row (its spectral norm)."""
     return float(np.linalg.norm(matrix.astype(np.float64), 2))
 
 
 def _of_units(error: Float64, lengths: Float64, there: Bool) -> Float64:
-    """Return how far rows scaled to length one can be apart, if the rows are; 2 is the most."""
+    """Return a bound, at most 2, on the distance of rows at length one, from one on the rows' distance."""
     other = np.maximum(lengths - error, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(error > 0, 2 * error / (lengths + other), 0.0)
@@ -202,7 +202,7 @@ def _of_units(error: Float64, lengths: Float64, there: Bool) -> Float64:
 
 
 def _listed(moved: Changed, nodes: Nodes, listeners: Nodes) -> Changed:
-    """Return nodes and listeners, each once, with the orders that are known of them."""
+    """Return nodes and listeners, each once, with their orders; the last order where none is known."""
     found = np.union1d(nodes, listeners).astype(np.int32)
     orders = np.full(len(found), _ORDERS, np.int8)
     known = np.flatnonzero(np.isin(moved.nodes, found, assume_unique=True))

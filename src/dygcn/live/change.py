@@ -29,7 +29,7 @@ _LISTENERS = 2  # the order at which listeners move
 
 
 class Owner(Guarded, Protocol):
-    """The embedding that a change asks for ids and vectors."""
+    """The embedding from which a change reads ids and vectors."""
 
     @property
     def _state(self) -> StateReader: ...
@@ -164,13 +164,13 @@ class Change:
         return self._ids
 
     def _end(self) -> None:
-        """Keep what there is: the state of the change is about to become another one."""
+        """Compute ids and distances now: the next update replaces the state that they are read from."""
         self._look_up()
         self._keep()
         self._ended = True
 
     def _keep(self) -> None:
-        """Look up ids and distances now, unless that costs as much as a hub has neighbours."""
+        """Read ids and distances before the next update; ids wait if neighbours of hubs are among them."""
         if self._ids is None and not len(self._moved.heavy):
             self._ids = self._live._ids_of(self._moved.nodes)
         if self._before is not None and self._distance is None:
@@ -298,7 +298,7 @@ class Change:
 
 
 def with_listeners(graph: Graph, moved: Changed) -> Changed:
-    """Return the nodes that moved, with all that listen to a heavy node whose message did."""
+    """Return the nodes that moved, with all listeners of heavy nodes whose messages changed."""
     if not len(moved.heavy):
         return moved
     listeners = np.setdiff1d(graph.push.arcs(moved.heavy)[1], moved.nodes)
@@ -322,7 +322,7 @@ class DistanceTracker:
         self.begin()
 
     def begin(self) -> None:
-        """Read what moved since the last update: the next one is about to change it."""
+        """Read the vectors that moved since the last update, before the next update changes them."""
         graph = self._cache.state.graph
         nodes = self._changes.behind(self._position).nodes
         self._cache.refresh(nodes[graph.present(nodes)])

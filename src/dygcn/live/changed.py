@@ -1,4 +1,4 @@
-"""Who moved since: one ordered record, each node once, and whoever reads it keeps a position of its own."""
+"""The record of changes: which nodes moved, in order, each node once. Every reader has its own position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class FeedImage:
-    """Who moved and who left when, without internal ids: what a snapshot holds of it."""
+    """When each node moved last and when each id left, without internal ids: the part of a snapshot."""
 
     moved: Int64  # (n,) the sequence of its last move, for each node in the order of the image's ids
     left: IdColumn  # (m,) ids that left, in that order
@@ -73,7 +73,7 @@ class ChangeRecord:
     # ---- writing -----------------------------------------------------------------------------------
 
     def append(self, nodes: Nodes, sequence: int, heavy: Nodes = _NOBODY, turned: Nodes = _NOBODY) -> None:
-        """Say that nodes and the listeners of heavy ones moved at a sequence, not lower than any before it.
+        """Record that nodes and the listeners of heavy ones moved at a sequence; sequences never decrease.
 
         `turned` are nodes that pull a message no longer, or begin to.
         """
@@ -81,7 +81,7 @@ class ChangeRecord:
         self.announce(nodes, sequence, heavy)
 
     def note(self, nodes: Nodes, heavy: Nodes, turned: Nodes) -> None:
-        """Say whose vectors are other ones now, for `is_fresh` alone."""
+        """Mark the vectors of these nodes as changed, for `is_fresh` alone."""
         self.tick += 1
         most = max((int(some.max()) for some in (nodes, turned) if len(some)), default=-1)
         if most >= len(self._ticks):
@@ -93,7 +93,7 @@ class ChangeRecord:
             self._pulled_tick = self.tick
 
     def announce(self, nodes: Nodes, sequence: int, heavy: Nodes = _NOBODY) -> None:
-        """Write down that nodes and the listeners of heavy ones moved, for `behind`."""
+        """Record that nodes and the listeners of heavy nodes moved, for `behind`."""
         if len(nodes) or len(heavy):
             self._waiting.append((nodes, heavy, sequence))
             self._rows += len(nodes) + len(heavy)
@@ -108,7 +108,7 @@ class ChangeRecord:
     # ---- reading -----------------------------------------------------------------------------------
 
     def is_fresh(self, nodes: Nodes, read_at: Int64) -> Bool:
-        """Say which nodes' vectors are those that were read at these ticks, below 0 for never."""
+        """Return which vectors have not changed since they were read at these ticks; below 0: never read."""
         self._look_for_tiers()
         fresh: Bool = self._ticks[nodes] <= read_at
         if self._graph is not None and self._pulled_tick:
@@ -116,7 +116,7 @@ class ChangeRecord:
         return fresh
 
     def one_is_fresh(self, node: int, read_at: int) -> bool:
-        """Say the same of one node."""
+        """Return the same for one node."""
         self._look_for_tiers()
         if self._ticks[node] > read_at:
             return False
@@ -124,7 +124,7 @@ class ChangeRecord:
         return graph is None or self._pulled_tick <= read_at or not graph.pull.upper[node]
 
     def _look_for_tiers(self) -> None:
-        """Let nothing be fresh if the graph was divided into tiers anew: others pull then."""
+        """Mark every vector as stale if the graph's tiers were rebuilt: other nodes pull messages then."""
         if self._graph is not None and self._graph.divided != self._divided:
             self._divided = self._graph.divided
             self.tick += 1
@@ -132,12 +132,12 @@ class ChangeRecord:
 
     @property
     def last(self) -> int:
-        """The position of the last entry: a reader there has seen everything."""
+        """The position of the last entry: a reader at this position has seen everything."""
         self._settle()
         return self._last
 
     def _settle(self) -> None:
-        """Put in order what waits."""
+        """Sort the waiting entries into the record."""
         if not self._waiting:
             return
         waiting = self._waiting
@@ -168,7 +168,7 @@ class ChangeRecord:
         self._put(start, nodes, sequences)
 
     def _put(self, start: int, nodes: Nodes, sequences: Int64) -> None:
-        """Write entries from a row on; nobody waits any more."""
+        """Write entries from a row on, and empty the list of waiting ones."""
         most = int(nodes.max())
         if most >= len(self._moved_at):
             self.reserve(most + 1)
@@ -187,7 +187,7 @@ class ChangeRecord:
         return np.flatnonzero(current) + start
 
     def _make_capacity(self, start: int, rows: int) -> int:
-        """Take void entries out of the first ones, reserve so many rows behind them; return where."""
+        """Remove void entries and reserve rows at the end; return where these begin."""
         kept = self._current(0, start)
         size = max(len(kept) + rows + max(len(kept), rows), _LEAST)
         arrays = {name: getattr(self, name) for name in ("_nodes", "_sequences", "_positions")}
@@ -199,7 +199,7 @@ class ChangeRecord:
         return len(kept)
 
     def sequences_of(self, nodes: Nodes) -> Int64:
-        """Return at which sequence each of some nodes moved last; 0 for one that is not known to have."""
+        """Return the sequence of the last move of each node; 0 where none is recorded."""
         self._settle()
         current = self._current(0, self._count)
         found = np.zeros(max(len(self._moved_at), int(nodes.max(initial=-1)) + 1), np.int64)
@@ -207,7 +207,7 @@ class ChangeRecord:
         return found[nodes]
 
     def position_at(self, sequence: int, node: int) -> int:
-        """Return the position behind all entries before a sequence and, at it, up to a node."""
+        """Return the position after all entries below a sequence and, at that sequence, up to a node."""
         self._settle()
         before = self._sequences[: self._count]
         low, high = np.searchsorted(before, sequence), np.searchsorted(before, sequence, "right")
@@ -218,7 +218,7 @@ class ChangeRecord:
     def behind(
         self, position: int, most: int | None = None, wanted: Callable[[Nodes], Bool] | None = None
     ) -> Moves:
-        """Return who moved behind a position, whoever moved longest ago first."""
+        """Return the nodes that moved after a position, the earliest move first."""
         self._settle()
         start, count = int(np.searchsorted(self._positions[: self._count], position, "right")), self._count
         look, rows = count if most is None else most, np.empty(0, np.int64)

@@ -16,7 +16,7 @@ SPANS, TIMES = 1000.0, 10.0
 
 
 def usual_jump(state: StateReader) -> float | None:
-    """Return how far the clock may jump without looking wrong; None where no time counts, or none was seen.
+    """Return the largest plausible jump of the clock; None if there is no clock or no time was seen yet.
 
     A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
     is most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
@@ -29,7 +29,7 @@ def usual_jump(state: StateReader) -> float | None:
 
 
 def warn_of_jump(state: StateReader, batch: EventBatch, now: float | None) -> None:
-    """Warn, before anything is changed, if times are further ahead of the clock than is usual."""
+    """Warn, before anything changes, if times are implausibly far ahead of the clock."""
     if now is None and batch.t is None:
         return
     jump = usual_jump(state)

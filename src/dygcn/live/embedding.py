@@ -250,11 +250,11 @@ class LiveEmbedding(EmbeddingView):
         return self._write(publish, published=True)
 
     def _announce_beyond(self, tolerance: float, unsaid: Unsaid | None = None) -> None:
-        """Take up a tolerance; whatever else was kept back before it must be published already."""
+        """Set the tolerance; the caller has published all moves that an earlier one kept back."""
         self._announcer = Announcer(self._state, tolerance, unsaid) if tolerance else None
 
     def _unsaid(self) -> Unsaid | None:
-        """Return what is kept back; None without a tolerance."""
+        """Return the announcements that are kept back; None without a tolerance."""
         return None if self._announcer is None else self._announcer.image()
 
     def _announces(self) -> Announcer | None:
@@ -270,13 +270,13 @@ class LiveEmbedding(EmbeddingView):
         return change
 
     def _write(self, write: Callable[[], Outcome], published: bool = False) -> Change:
-        """Make a change that was read and checked, or one that only publishes others."""
+        """Apply a change that was read and checked, or publish moves that were kept back."""
         self._before_change()
         with self._state.changing:
             return self._changed(write(), self._version + 1, published)
 
     def _before_change(self) -> None:
-        """Let the last change look up its ids and distances while they are there; keep vectors if wanted."""
+        """Save the ids and distances of the last change before the state changes; track vectors if wanted."""
         latest = self._latest() if self._latest is not None else None
         if latest is not None:
             latest._keep()
@@ -284,7 +284,7 @@ class LiveEmbedding(EmbeddingView):
             self._tracker.begin()
 
     def _changed(self, outcome: Outcome, version: int, published: bool = False) -> Change:
-        """Write down who moved; return the change that belongs to a version."""
+        """Record the nodes that moved; return the change, with its version."""
         moved = outcome.moved
         if self._changes is not None:
             self._changes.note(moved.nodes, moved.heavy, moved.turned)
@@ -306,7 +306,7 @@ class LiveEmbedding(EmbeddingView):
         return change
 
     def _renumber(self, version: int) -> None:
-        """Take up the version of a log."""
+        """Set the version to that of a log."""
         self._version = version
 
     @guarded
@@ -385,14 +385,14 @@ class LiveEmbedding(EmbeddingView):
         return made
 
     def _change_record(self, sequence: int | Int64 = 0) -> ChangeRecord:
-        """Return who moved when; what moved before the first call did so at `sequence` (one, or by node)."""
+        """Return the record of changes; earlier moves are dated `sequence` (one number, or one by node)."""
         if self._changes is None:
             self._changes = ChangeRecord(self._state.graph.ids.high, sequence, self._state.graph)
         return self._changes
 
 
 def start(model: Model) -> LiveEmbedding:
-    """Return the model at work on an empty graph.
+    """Return a live embedding of the model on an empty graph.
 
     A model that keeps an embedding fresh starts with the nodes of that embedding, without edges. One of the
     paper's rules has no vectors yet: give it a graph (`update`), then a base (`restart`).

@@ -1,4 +1,4 @@
-"""What an evaluation found: measures of each method with intervals, in words, as a table and as a picture."""
+"""The result of an evaluation: measures of each method with intervals, as a sentence, a table or a plot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measures_of(ranks: Float64) -> Float64:
 
 @dataclass(frozen=True)
 class Judged:
-    """The ranks that methods gave to the same answers, and what follows from them.
+    """The ranks that each method gave to the true answers, and the measures that follow from them.
 
     Attributes
     ----------
@@ -66,18 +66,18 @@ class Judged:
 
     @cached_property
     def rival(self) -> str:
-        """The best of the others, by MRR."""
+        """The best other method by MRR."""
         return next(name for name in self.rows if not name.startswith(OURS))
 
     @cached_property
     def difference(self) -> Interval:
-        """The MRR of ours minus that of the best of the others, on the same questions."""
+        """The MRR of our method minus that of the best other one, on the same questions."""
         both = (measures_of(self.ranks[name])[:1] for name in (self.ours, self.rival))
         return self._bootstrap(next(both) - next(both))[0]
 
     @property
     def sentence(self) -> str:
-        """Which method to use, in one sentence."""
+        """A sentence that recommends a method."""
         ours, other = (self.rows[name]["MRR"].mean for name in (self.ours, self.rival))
         mean, low, high = self.difference
         if low > 0:
@@ -96,7 +96,7 @@ class Judged:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return all of it but the ranks, for JSON."""
+        """Return everything except the ranks, for JSON."""
         rows = {
             name: {measure: one._asdict() for measure, one in row.items()} for name, row in self.rows.items()
         }
@@ -143,7 +143,7 @@ class Judged:
 
 
 def short(value: float, digits: int = 2) -> str:
-    """Return a number below one without its zero."""
+    """Return a number as text; below one without the leading zero."""
     text = f"{value:.{digits}f}"
     if not text.strip("-0."):
         text = text.removeprefix("-")
@@ -151,7 +151,7 @@ def short(value: float, digits: int = 2) -> str:
 
 
 def span(low: float, high: float, word: str = "to") -> str:
-    """Return both ends of an interval, with a third digit where two would show an end as zero."""
+    """Return both ends of an interval as text, with a third digit where two would show one as zero."""
     digits = 3 if min(abs(low), abs(high)) < _SMALL else 2
     return f"{short(low, digits)} {word} {short(high, digits)}"
 
@@ -162,7 +162,7 @@ def _cell(one: Interval) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """How well methods foretold the later events of a history; made by `dygcn.evaluate`.
+    """How well each method predicted the later events of a history; made by `dygcn.evaluate`.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class Evaluation:
 
     @property
     def sentence(self) -> str:
-        """Which method to use for all events, in one sentence."""
+        """A sentence that recommends a method, for all events."""
         return self.all_events.sentence
 
     @property
@@ -222,7 +222,7 @@ class Evaluation:
         return {name: one for name, one in both.items() if one is not None}
 
     def to_dict(self) -> dict[str, object]:
-        """Return all of it but the ranks, for JSON."""
+        """Return everything except the ranks, for JSON."""
         return {
             "sentence": self.sentence,
             "fitted": self.fitted,

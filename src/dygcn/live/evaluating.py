@@ -1,4 +1,4 @@
-"""Evaluate: fit on the earlier events, follow the later ones, and ask before each who comes next."""
+"""Evaluate: fit on the earlier events, replay the later ones, and rank the destination before each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def evaluate(
     progress: AskedProgress = "auto",
     **options: Any,
 ) -> Evaluation:
-    """Say how well an embedding foretells the later events of a history, beside simple methods.
+    """Measure how well an embedding predicts the later events of a history, beside simple methods.
 
     It is fitted on the first 70 % of the events and follows the rest. Before some events of the rest, each
     method ranks the candidates for who comes next for the event's source; the event's destination is the
@@ -108,7 +108,7 @@ def plan_of(**options: Any) -> Plan:
 
 
 class _Timeline:
-    """The history, sorted by time: all events for the embedding, contacts for rivals and questions."""
+    """The history, sorted by time: all events for the embedding, contacts for the simple methods."""
 
     def __init__(self, ids: str, batch: EventBatch) -> None:
         self.batch, self.cut = batch, int(FITTED * len(batch))
@@ -138,7 +138,7 @@ class _Timeline:
         return rows_of(self.batch, np.arange(begin, end))
 
     def draw(self, begin: int, end: int, most: int, seed: int) -> Int64:
-        """Return contacts of a range whose source had a contact before, in order; so many at most."""
+        """Return contacts of a range, `most` at most, in order, whose source had an earlier contact."""
         ends = np.stack((self.seen.src, self.seen.dst), axis=1).ravel()
         nodes, first = np.unique(ends, return_index=True)
         since = np.zeros(self.seen.nodes, np.int64)
@@ -150,7 +150,7 @@ class _Timeline:
 
 
 class _Evaluator:
-    """Asks every method before events of the rest, while the embedding, which is changed, follows them."""
+    """Asks every method to rank the answer before each later event, while the embedding follows them."""
 
     def __init__(self, stream: _Timeline, live: LiveEmbedding, seed: int, notify: Notify | None) -> None:
         self._stream, self._live, self._seed = stream, live, seed
@@ -169,7 +169,7 @@ class _Evaluator:
         return ask(self._stream.seen, self._stream.kind, at, MOST_CANDIDATES, self._seed)
 
     def run(self, questions: Int64) -> Evaluation:
-        """Ask, and return what was found."""
+        """Ask all questions; return the evaluation."""
         if len(questions) == 0:
             raise EventError(
                 "no event after the first 70 % can be a question: none is an add of an edge between two "
@@ -186,7 +186,7 @@ class _Evaluator:
         return self._found(questions, asked, {name: np.array(both) for name, both in ranks.items()})
 
     def _scores(self, one: LinkQuestion) -> dict[str, Float64]:
-        """Return the scores of each method; the embedding first follows up to the question."""
+        """Return the scores of each method; first apply all events before the question to the embedding."""
         self._follow(one.at)
         seen, live = self._stream.seen, self._live
         nodes = np.append(one.candidates, one.asker).astype(np.int32)
@@ -247,5 +247,5 @@ class _Evaluator:
 
 
 def _one_and_others(nodes: Nodes) -> tuple[Nodes, Nodes]:
-    """Return the last of some nodes, as often as there are others, and the others."""
+    """Return the last node, repeated once for each of the others, and the others."""
     return np.full(len(nodes) - 1, nodes[-1], np.int32), nodes[:-1].copy()

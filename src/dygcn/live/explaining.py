@@ -58,22 +58,22 @@ class Explanation:
 
     @property
     def own(self) -> float:
-        """What the node itself adds: its own features, and all that no neighbour has part in."""
+        """The share of the node itself: its own features, and all that does not come from neighbours."""
         return self.shares.own
 
     @property
     def rounding(self) -> float:
-        """What rounding adds: messages are rounded, and vectors are sums in float32."""
+        """The share of rounding: messages are rounded, and vectors are sums in float32."""
         return self.shares.rounding
 
     @property
     def by_neighbor(self) -> Float64:
-        """What each of `neighbors` adds over all orders, (n,)."""
+        """The share of each of `neighbors` over all orders, (n,)."""
         return self.shares.totals
 
     @property
     def by_order(self) -> Float64:
-        """What each of `neighbors` adds through each order 1..K, (n, K)."""
+        """The share of each of `neighbors` through each order 1..K, (n, K)."""
         return self.shares.projections.T
 
     def to_pandas(self) -> Any:

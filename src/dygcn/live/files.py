@@ -57,7 +57,7 @@ Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state at one moment; it shares nothing with the state itself, which may go on."""
+    """A state at one moment; it shares nothing with the live state, which may change meanwhile."""
 
     settings: FolderSettings
     model: Model
@@ -83,7 +83,7 @@ class Snapshot:
 
 
 def same_model_file(model: Model) -> FileEntry | None:
-    """Return size and checksum of the file that a model was read from or written to last."""
+    """Return size and checksum of the file that a model was last read from or written to; else None."""
     return _model_files.get(model)
 
 
@@ -93,7 +93,7 @@ def take_snapshot(
     log: LogPosition | None = None,
     feed: Callable[[Nodes], tuple[FeedImage, int]] | None = None,
 ) -> Snapshot:
-    """Return the state as it is now; what takes long is done when it is written."""
+    """Return the current state; slow work, such as sorting, is left to `Snapshot.write`."""
     model = state.model
     (image, nodes), given = state.loose_image(), model.projection
     moves = None
@@ -182,7 +182,7 @@ def _feed_tensors(feed: FeedImage | None) -> Tensors:
 
 
 def _read_feed(settings: FolderSettings, tensors: Tensors, width: int) -> FeedImage | None:
-    """Take out who moved and left when; a ValueError if it cannot have been so."""
+    """Read the record of moves and departures; raise ValueError if it contradicts itself."""
     if settings.log is None:
         return None
     moved, left_at = (_take(tensors, name, np.int64) for name in ("moved", "left_at"))

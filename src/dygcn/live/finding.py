@@ -1,4 +1,4 @@
-"""From the user's ids to nodes, and what is said of an id that is not in the graph."""
+"""Finds the nodes of the user's ids, and words the errors for ids that are not in the graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def at_least(name: str, value: object, least: int) -> None:
 
 
 def check_alone(*others: object) -> None:
-    """Refuse an update that removes nodes and also has events or a time: these would be two steps."""
+    """Refuse an update that both removes nodes and has events or a time: it would be two steps."""
     if any(one is not None for one in others):
         raise OptionError("remove_nodes= goes alone; make two updates, first of edges, then of nodes")
 
@@ -61,14 +61,14 @@ def many_ids(state: StateReader, ids: object, kind: str | None = None) -> IdColu
 
 
 def as_many(state: StateReader, ids: object) -> object:
-    """Return one id as a list of one, and several ids as they are."""
+    """Return a single id as a list of one, and a list of ids unchanged."""
     kinds = state.graph.ids.kinds
     alone = isinstance(ids, int | str | UUID | np.integer) or (kinds is not None and kinds.is_id(ids))
     return [ids] if alone else ids
 
 
 def one_or_more_ids(asked: object, kinds: Kinds | None = None) -> Any:
-    """Return a list of ids, or one id as it is; text is one id."""
+    """Return a list of ids, or a single id unchanged; text is a single id."""
     _check_flat(asked)
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
@@ -84,7 +84,7 @@ def _check_flat(ids: object) -> None:
 
 
 def find_nodes(state: StateReader, ids: object, kind: str | None = None) -> Nodes:
-    """Return the nodes of ids; an UnknownNode for the first that is not in the graph.
+    """Return the nodes of ids; raise UnknownNode for the first that is not in the graph.
 
     `kind` is that of ids without one, where they may be of several.
     """
@@ -177,7 +177,7 @@ def check_kind(ids: IdMap, kind: str | None) -> None:
 
 
 def own_kind(ids: IdMap, node: int) -> str | None:
-    """Return the kind of a node."""
+    """Return the kind of a node; None in a graph without kinds."""
     if ids.kinds is None:
         return None
     kind: str = ids.shown(ids.names(np.array([node], np.int32)))[0].kind
@@ -185,7 +185,7 @@ def own_kind(ids: IdMap, node: int) -> str | None:
 
 
 def grouped(ids: IdMap, nodes: Nodes, kind: str | None) -> Iterator[tuple[str | None, Nodes]]:
-    """Yield the kind of answers and the nodes that want them: one kind for all, or each its own."""
+    """Yield (kind of answers, query nodes): `kind` for all, or without it each node's own kind."""
     if ids.kinds is None or kind is not None:
         yield kind, nodes
         return

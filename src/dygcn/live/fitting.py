@@ -1,4 +1,4 @@
-"""Fit: read the events, hand them to the rule that was asked for, return the live embedding."""
+"""Fit: read the events, pass them to the chosen rule, return the live embedding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ else:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadEvents:
-    """Events that were read before they are fitted on, with the type of their ids, which may have kinds."""
+    """Events read before the fit, with the type of their ids, which may have kinds."""
 
     ids: str
     batch: EventBatch
@@ -214,7 +214,7 @@ def _check_relations(batch: EventBatch, rule: str, weights: object) -> None:
 
 
 def _refuse_loops(batch: EventBatch) -> None:
-    """Refuse events that are all of a node with itself: there would be no node to embed."""
+    """Refuse events that are all self-loops: there would be no node to embed."""
     src, dst = batch.src, batch.dst
     same = src.data is dst.data is None or (
         src.data is not None and dst.data is not None and np.array_equal(src.data, dst.data)
@@ -246,7 +246,7 @@ def phases_of(rule: str, features: object, chosen: bool = False) -> Plan:
 
 
 def _beside_walks(nodes: object, features: object, also: list[str], ids: str) -> list[object]:
-    """Return what `features` is with a table of nodes."""
+    """Return the value of `features` that a table of nodes stands for."""
     if not (isinstance(features, str | list) and features in ("walks", ["walks"])):
         raise OptionError(
             'nodes= puts features beside walks, so features is "walks" with it, or left out; features of '
@@ -256,7 +256,7 @@ def _beside_walks(nodes: object, features: object, also: list[str], ids: str) ->
 
 
 def _refuse_columns(events: object, dim: object, orders: object) -> None:
-    """Refuse ``fit(df, "user", "item")`` and ``fit(df.user, df.item)``."""
+    """Refuse ``fit(df, "user", "item")`` and ``fit(df.user, df.item)``; the error shows the right call."""
     if isinstance(dim, Sized) and not isinstance(dim, str):
         src, dst = (f"{getattr(one, 'name', None) or '...'!s:.40}" for one in (events, dim))
         raise OptionError(

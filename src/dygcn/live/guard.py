@@ -44,7 +44,7 @@ class Guard:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Hold the lock for a trial. One that is not taken back, for an interrupt, leaves the state torn."""
+        """Hold the lock for a trial. A trial that an interrupt left open makes the state torn."""
         transaction, held = self._state.transaction, False
         try:
             held = self.lock.acquire(blocking=self.waits)
@@ -62,11 +62,11 @@ class Guard:
                 self.lock.release()
 
     def owned(self) -> bool:
-        """Return whether this thread holds the lock."""
+        """Return whether the current thread holds the lock."""
         return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def check(self) -> None:
-        """Refuse a state that is torn, or one of another trial than this guard answers for."""
+        """Raise TornState if the state is torn, OpenTrial unless this guard's trial is the innermost one."""
         transaction = self._state.transaction
         if transaction.torn:
             self._state.check()
@@ -76,7 +76,7 @@ class Guard:
             raise OpenTrial(_LENT if open_still else _OVER)
 
     def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
-        """Make a call while holding the lock, of a state that is complete."""
+        """Make a call under the lock; the state must not be torn."""
         held = False
         try:  # first, lest an interrupt leaves the lock behind
             held = self.lock.acquire(blocking=self.waits)
@@ -91,7 +91,7 @@ class Guard:
                 self.lock.release()
 
     def run_torn(self, call: Callable[[], _R]) -> _R:
-        """Make a call that may be made while the state is torn."""
+        """Make a call under the lock, even if the state is torn."""
         held = False
         try:
             held = self.lock.acquire(blocking=self.waits)
@@ -107,13 +107,13 @@ class Guard:
 
 
 class Guarded(Protocol):
-    """What has a guard."""
+    """An object with a guard."""
 
     _guard: Guard
 
 
 def guarded(method: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_V, _P], _R]:
-    """Let one thread at a time call a method, and none while the state is torn."""
+    """Run a method under the guard: one thread at a time, and never on a torn state."""
 
     @functools.wraps(method)
     def call(self: _V, /, *arguments: _P.args, **options: _P.kwargs) -> _R:

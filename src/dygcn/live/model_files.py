@@ -49,7 +49,7 @@ _SPANS = 1e-200, 1e200  # times in any unit; no part of a span is zero, no multi
 
 
 class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
-    """What of a durable log a snapshot holds."""
+    """The part of a snapshot that comes from the durable log."""
 
     sequence: int
     batch_id: int
@@ -65,14 +65,14 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GivenSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """The block of features that a user brings, but for its matrix."""
+    """The block of given features, without its matrix."""
 
     share: float
     columns: NodeColumns | None = None
 
 
 class FilterSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """A filter, but for its rows and the weights of its columns; see `FilterHead`."""
+    """A filter without its rows and the weights of its columns; see `FilterHead`."""
 
     ridge: float
     half_life: float
@@ -91,7 +91,7 @@ class FilterSettings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FolderSettings(msgspec.Struct, forbid_unknown_fields=True):
-    """The part of the manifest that is ours."""
+    """The live embedding's part of the manifest."""
 
     rule: str
     orders: int
@@ -120,7 +120,7 @@ class FolderSettings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def refuse(faults: dict[str, bool], about: str = "") -> None:
-    """Raise a ValueError with the first fault that there is."""
+    """Raise ValueError with the first fault that is true."""
     for fault, found in faults.items():
         if found:
             raise ValueError(f"{about}{fault}")
@@ -132,7 +132,7 @@ def id_tensors(name: str, ids: IdColumn) -> Tensors:
 
 
 def take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
-    """Take a column of ids out of the tensors of a file; a ValueError if it is none of its type."""
+    """Read a column of ids from the tensors of a file; raise ValueError if its type is wrong."""
     values = take_tensor(tensors, name, np.int64)
     if kind == "int64":
         return IdColumn(values)
@@ -193,7 +193,7 @@ def history_tensors(history: HistoryImage | None) -> Tensors:
 
 
 def _check_settings(settings: FolderSettings) -> None:
-    """Refuse settings that no model has."""
+    """Refuse settings that no model can have."""
     if settings.rule not in rule_names():
         raise ValueError(
             f"rule {settings.rule!r}, known: {rule_names()}; install the distribution that has it"
@@ -225,7 +225,7 @@ def _check_settings(settings: FolderSettings) -> None:
 
 
 def read_model(settings: FolderSettings, tensors: Tensors) -> Model:
-    """Take a model out of the tensors of a file; a ValueError if no fit makes such a one."""
+    """Read a model from the tensors of a file; raise ValueError if no fit can have made it."""
     _check_settings(settings)
     kind = find_spec(settings.rule)
     names = kind.weight_names(settings.orders)
@@ -298,7 +298,7 @@ def _read_projection(settings: FolderSettings, tensors: Tensors) -> Projection:
 
 
 def _links_fit(settings: FolderSettings) -> bool:
-    """Say whether heads are of known kinds and right lengths, tame, and in a model that can have some."""
+    """Return whether heads have known kinds, right lengths and finite bounds, and the model allows heads."""
     links = settings.links
     rows = [(head.negatives, head.known, head.dot, head.low, head.high) for head in links.values()]
     numbers = [number for five in rows for row in five for number in row]
@@ -345,7 +345,7 @@ def _read_table(settings: FolderSettings, tensors: Tensors, scales: NDArray[Any]
 def read_filter(
     settings: FilterSettings, tensors: Tensors, ids: str, directed: bool, unit: float | None
 ) -> FilterHead:
-    """Take a filter out of the tensors of a model; a ValueError if no fit makes such a one."""
+    """Read a filter from the tensors of a model; raise ValueError if no fit can have made it."""
     names = take_ids(tensors, "filter_ids", ids)
     rows = take_tensor(tensors, "filter_rows", np.int8, 2)
     weights = take_tensor(tensors, "filter_weights", np.float32)
@@ -372,7 +372,7 @@ def read_filter(
 
 
 def read_history(ids: str, clock: float | None, tensors: Tensors) -> HistoryImage:
-    """Take a history out of the tensors of a file."""
+    """Read a history from the tensors of a file."""
     names = take_ids(tensors, "history_ids", ids)
     arrays: list[Any] = [take_tensor(tensors, f"history_{name}", *how) for name, how in _HISTORY.items()]
     arrays.append(-math.inf if clock is None else clock)
@@ -380,7 +380,7 @@ def read_history(ids: str, clock: float | None, tensors: Tensors) -> HistoryImag
 
 
 def checked_next(head: NextHead, orders: int) -> NextHead:
-    """Return the score of what comes next; a ValueError if no model has it."""
+    """Return the head of the next-event score; raise ValueError if no model can have it."""
     rows = head.weights, head.listed, head.low, head.high
     sizes = set(map(len, rows))
     allowed = len(NAMES), len(NAMES) + 2 * count_products(orders)

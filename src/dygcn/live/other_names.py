@@ -1,4 +1,4 @@
-"""Names that other libraries have for what is done here: the error for one says the call that does it."""
+"""Names that other libraries use: the error for an unknown name suggests dygcn's own call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _by_name(hints: dict[str, str]) -> dict[str, str]:
-    """Return a table with a row for each name; names that stand between spaces have one hint."""
+    """Return a dict from each name to its hint; keys with several names, between spaces, are split."""
     return {name: hint for names, hint in hints.items() for name in names.split()}
 
 
@@ -126,13 +126,13 @@ OPTIONS = {
 
 
 def no_attribute(owner: str, name: str, known: dict[str, str]) -> AttributeError:
-    """Return the error for a name that is not there, with the call that is meant, where it is known."""
+    """Return the AttributeError for a missing name, with the call that it stands for, if known."""
     meant = f"; {known[name]}" if name in known else ""
     return AttributeError(f"{owner} has no attribute {name!r}{meant}")
 
 
 def names_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function say which option is meant by the name that another library has for it."""
+    """Decorate a function: the error for another library's option names the option to use."""
     options = inspect.signature(function).parameters
     known = OPTIONS[function.__name__]
 

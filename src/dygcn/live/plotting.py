@@ -35,7 +35,7 @@ def unit_rows(vectors: Float32) -> Float32:
 
 
 def principal_plane(vectors: Float32) -> Float64:
-    """Project directions on the plane in which they differ most, (n, 2), with signs that do not jump."""
+    """Project rows on the plane in which they differ most, (n, 2), with stable signs."""
     flat = np.zeros((len(vectors), 2))
     if len(vectors) == 0:
         return flat
@@ -69,7 +69,7 @@ def move_map(before: Float32, after: Float32, distance: Float64) -> tuple[Float6
 
 
 def _first_directions(centred: Float32 | Float64) -> Float64:
-    """Return the two directions, as columns, in which rows differ most, with signs that do not jump."""
+    """Return the two directions, as columns, in which rows differ most, with stable signs."""
     _, directions = np.linalg.eigh(centred.T @ centred)
     two: Float64 = directions[:, ::-1][:, :2]
     two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
@@ -77,7 +77,7 @@ def _first_directions(centred: Float32 | Float64) -> Float64:
 
 
 def _round_down(number: float) -> float:
-    """Return the greatest of 1, 2, 5, 10, 20, ... that is not above a number; at least 1."""
+    """Return the greatest of 1, 2, 5, 10, 20, ... not above a number; at least 1."""
     if number < 2:
         return 1.0
     ten = 10.0 ** np.floor(np.log10(number))
@@ -128,7 +128,7 @@ def _squares(rows: Float64) -> Float64:
 
 
 def place_beside(vectors: Float32, place: Float64, others: Float32, count: int = 5) -> Float64:
-    """Place other rows on a map of rows: each in the middle of those that are nearest to it by cosine."""
+    """Place new rows on a map: each at the weighted mean of its nearest rows by cosine."""
     count = min(count, len(vectors))
     if count == 0 or len(others) == 0:
         return np.zeros((len(others), 2))
@@ -140,7 +140,7 @@ def place_beside(vectors: Float32, place: Float64, others: Float32, count: int =
 
 
 def turn_onto(place: Float64, before: Float64, known: Bool) -> Float64:
-    """Turn, mirror and shift places so that known rows lie as near as can be to where they were before."""
+    """Turn, mirror and shift points so that known rows come as near as possible to their old places."""
     middle, then = place[known].mean(axis=0), before[known].mean(axis=0)
     left, _, right = np.linalg.svd((place[known] - middle).T @ (before[known] - then))
     found: Float64 = (place - middle) @ (left @ right) + then
@@ -148,7 +148,7 @@ def turn_onto(place: Float64, before: Float64, known: Bool) -> Float64:
 
 
 def keep_labels(label: Int64, before: Int64, count: int) -> Int64:
-    """Rename communities so that most rows keep the name that they had before; -1 there: a new row."""
+    """Rename communities so that most rows keep their old label; -1 in `before` marks a new row."""
     known = before >= 0
     shared = np.zeros((count, count), np.int64)
     np.add.at(shared, (label[known], before[known]), 1)

@@ -27,7 +27,7 @@ _BY_PATH = 2_000  # candidates two edges away, those with most paths first
 
 
 def allowed_nodes(state: StateReader, among: Among) -> Nodes:
-    """Return the nodes that may be an answer, in the order of the user's ids."""
+    """Return the nodes that may be recommended, in the order of the user's ids."""
     graph = state.graph
     if among is None:
         return graph.nodes()
@@ -39,7 +39,7 @@ def allowed_nodes(state: StateReader, among: Among) -> Nodes:
 
 
 def asking_kind(state: StateReader) -> str | None:
-    """Return the kind that an id without kind is of when recommendations are asked for: the first one."""
+    """Return the default kind of a query node's id in recommendations: the first kind."""
     kinds = state.graph.ids.kinds
     return None if kinds is None else kinds.names[0]
 
@@ -52,7 +52,7 @@ def links_of(
     kind: str | None,
     allowed: Nodes | None = None,
 ) -> str:
-    """Return the score that recommendations are ranked by: the filter's where it knows asker and answers.
+    """Return the score to rank by: `links`, else "next", the filter's where it can answer, or "new".
 
     `allowed` are the nodes that may be an answer; None: all.
     """
@@ -73,14 +73,14 @@ def links_for(
     kind: str | None,
     among: Among = None,
 ) -> str:
-    """Return the same for an id."""
+    """Return what `links_of` returns, for an id instead of a node."""
     node = int(find_nodes(state, [one], asking_kind(state))[0])
     allowed = None if among is None else allowed_nodes(state, among)
     return links_of(state, node, links, exclude_linked, kind, allowed)
 
 
 def kind_of_links(state: StateReader, node: int, nodes: Nodes, kind: str | None) -> Nodes:
-    """Return the nodes that are of a kind; None: of a kind that the neighbours of a node are of."""
+    """Return the nodes of a kind; without a kind, those of the kinds that the node's neighbours have."""
     ids = state.graph.ids
     if kind is not None or ids.kinds is None:
         return of_kind(ids, nodes, kind)
@@ -160,7 +160,7 @@ def _greatest_dots(state: StateReader, cache: VectorCache, node: int, candidates
 
 
 def _often_lately(state: StateReader, links: str) -> Nodes:
-    """Return the nodes that events had most as their answer, if the history decides."""
+    """Return the most frequent destinations, if the score uses the history of events."""
     if state.history is None or not state.model.asks_history(links):
         return np.empty(0, np.int32)
     found = state.graph.find(state.history.ids.names(state.history.popular(_BY_PATH)))
@@ -168,7 +168,7 @@ def _often_lately(state: StateReader, links: str) -> Nodes:
 
 
 def _two_edges_away(graph: Graph, linked: Nodes) -> Nodes:
-    """Return nodes with a path of two edges, those with most paths first."""
+    """Return the nodes reached by paths of two edges, those with most paths first."""
     _, other, _ = graph.pull.arcs(linked)
     nodes, paths = np.unique(other, return_counts=True)
     return nodes[np.argsort(-paths, kind="stable")[:_BY_PATH]]

@@ -1,4 +1,4 @@
-"""Rows of a walk model made anew from the graph as it is now, beside the old ones, and whether that helps.
+"""Refit: new rows of a walk model from the current graph, and whether they predict links better.
 
 New rows are turned onto the old ones (orthogonal Procrustes), so that what reads vectors may go on reading
 them. Whether they are better is asked of links that neither side may look at: the newest ones.
@@ -50,7 +50,7 @@ _ROWS = 1 << 14  # that are multiplied at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Refit(Generic[T]):
-    """What `LiveEmbedding.refit` made, and whether it is better. Nothing is swapped in: you decide.
+    """The new embedding that `LiveEmbedding.refit` made, and a comparison. Nothing is swapped in: you decide.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Refit(Generic[T]):
 
     @property
     def gains(self) -> bool:
-        """Whether new rows surely tell held-out links better from negatives; False of too few of either."""
+        """Whether new rows surely separate held-out links better; False with too few links or negatives."""
         return self.auc_after > 0.5 and self.auc_after - self.auc_before > SURE * self.auc_error
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class Refit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """All that is read of the old embedding, at one moment."""
+    """A copy of everything that is read of the old embedding, at one moment."""
 
     image: StateImage
     names: IdColumn  # of nodes
@@ -117,7 +117,7 @@ PHASES = ("factorising walks", 1), ("factorising walks", 1)
 
 
 def refit(live: VectorView, make: Callable[[State, float], T], progress: Progress | None = None) -> Refit[T]:
-    """Make rows anew; the embedding is held only while its graph is copied.
+    """Make new rows; the embedding is locked only while its graph is copied.
 
     `make` returns an embedding of a state and a tolerance.
     """
@@ -172,7 +172,7 @@ def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Mod
 
 
 def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
-    """Return the orthogonal matrix that brings rows nearest to the old rows of the same ids."""
+    """Return the orthogonal matrix that brings rows closest to the old rows of the same ids."""
     known = IdMap(old.ids.kind)
     known.intern(old.ids)
     place = known.find(ids)
@@ -197,7 +197,7 @@ def _state(model: Model, graph: Graph, nodes: Nodes, own: Tensors) -> State:
 def _compare(
     model: Model, image: GraphImage, held: Int64, own: Tensors, progress: Progress | None
 ) -> tuple[float, float, float, int]:
-    """Return the AUC with old and with new rows, without links that are held out, its error, and how many."""
+    """Return the AUC of old and new rows on a graph without the held-out links, its error, their number."""
     others = _negatives(image, held, np.random.default_rng([model.seed, 10]))
     if min(len(held), len(others)) < FEWEST:
         return float("nan"), float("nan"), float("nan"), len(held)
@@ -223,14 +223,14 @@ def error_of_gain(before: tuple[Float64, Float64], after: tuple[Float64, Float64
 
 
 def _placements(scores: Float64, others: Float64) -> Float64:
-    """Return the share of the others that is below each score, ties half."""
+    """Return for each score the share of `others` below it; ties count half."""
     ranked = np.sort(others)
     below, not_above = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
     return (below + not_above) / (2 * len(others))
 
 
 def _held_out(model: Model, graph: Graph, nodes: Nodes) -> Int64:
-    """Return the links that are held out, as places among the nodes, (m, 2)."""
+    """Return the held-out links, as pairs of indices of nodes, (m, 2)."""
     count = int(np.clip(SHARE * graph.edge_count, FEWEST, MOST))
     place = np.empty(graph.ids.high, np.int64)
     place[nodes] = np.arange(len(nodes))
@@ -264,7 +264,7 @@ def linked_pairs(graph: Graph) -> Nodes:
 
 
 def _spare(pairs: Nodes, count: int, high: int) -> Nodes:
-    """Return the first so many pairs without which each of their nodes is still in another one."""
+    """Return the first `count` pairs whose removal leaves each of their nodes in another pair."""
     degree = np.bincount(pairs.ravel(), minlength=high)
     pairs = pairs[(degree[pairs] > 1).all(axis=1)]
     left, chosen = dict[int, int](), list[int]()
@@ -278,7 +278,7 @@ def _spare(pairs: Nodes, count: int, high: int) -> Nodes:
 
 
 def _negatives(image: GraphImage, held: Int64, random: np.random.Generator) -> Int64:
-    """Return pairs without edge or ghost, each once: an end of each link, and any node that has an edge."""
+    """Return distinct pairs without edge or ghost: one end of each link, and any node with an edge."""
     if len(held) == 0:
         return held
     ends = np.stack((image.a, image.b), axis=1).astype(np.int64)
@@ -289,7 +289,7 @@ def _negatives(image: GraphImage, held: Int64, random: np.random.Generator) -> I
 
 
 def _without(image: GraphImage, held: Int64) -> GraphImage:
-    """Return the image without these edges, as if they had never been: they leave no ghost."""
+    """Return the image without these edges, as if they had never existed: they leave no ghost."""
     gone = PairSet(held, len(image.ids)).has(image.a.astype(np.int64), image.b.astype(np.int64))
     keep = ~gone | (image.weight < 0)
     names = ("a", "b", "weight", *(("pair_t", "pair_count") if len(image.pair_t) else ()))

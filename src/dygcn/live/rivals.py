@@ -1,4 +1,4 @@
-"""Simple methods that an evaluation puts beside the embedding; numpy, and no training but EASE's.
+"""Baseline methods that an evaluation compares with the embedding; numpy, none trained except EASE.
 
 A rival is called with a position in the history and reads nothing behind it, so it cannot see the answer.
 """
@@ -53,7 +53,7 @@ class PastContacts:
         return self.src[first], self.dst[first]
 
     def last_met(self, asker: int, at: int) -> Int64:
-        """Return for each node the last contact with an asker in either direction, from 1; 0: none."""
+        """Return each node's last contact with the asker, in either direction, counted from 1; 0: none."""
         last = np.zeros(self.nodes, np.int64)
         for one, other in ((self.src, self.dst), (self.dst, self.src)):
             when = np.flatnonzero(one[:at] == asker)
@@ -62,7 +62,7 @@ class PastContacts:
 
 
 def _first(keys: Int64) -> Int64:
-    """Return the index of the first occurrence of each different key, growing."""
+    """Return the index of the first occurrence of each distinct key, ascending."""
     return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
 
 
@@ -89,7 +89,7 @@ def recency(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float
 
 
 def item_item(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:
-    """Add up cosines between a candidate and the asker's destinations, over the askers of both."""
+    """Sum the cosines between a candidate and the asker's destinations, by the askers they share."""
     src, dst = seen.pairs_before(at)
     root = np.sqrt(np.maximum(np.bincount(dst, minlength=seen.nodes), 1.0))
     own = np.zeros(seen.nodes)
@@ -144,14 +144,14 @@ class Ease:
 
 
 def rank_of(scores: Float64, answer: int) -> float:
-    """Return the rank of the answer, the mean of possible ranks where others have the same score."""
+    """Return the rank of the answer; tied scores share the mean of their ranks."""
     own = scores[answer]
     return 1.0 + float((scores > own).sum()) + 0.5 * float((scores == own).sum() - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkQuestion:
-    """One question: who comes next for `asker`, among `candidates`, before the contact `at`."""
+    """One question: which of `candidates` the asker meets in the contact `at`."""
 
     at: int
     asker: int
@@ -176,7 +176,7 @@ class LinkQuestion:
 
 
 def ask(seen: PastContacts, kind: Int8, at: int, most: int, seed: int) -> LinkQuestion:
-    """Return the question that a contact answers; it has so many candidates beside the answer at most."""
+    """Return the question whose answer is this contact, with at most `most` other candidates."""
     asker, answer = int(seen.src[at]), int(seen.dst[at])
     items = seen.items_before(at)
     items = items[(kind[items] == kind[answer]) & (items != asker)]
@@ -192,7 +192,7 @@ def ask(seen: PastContacts, kind: Int8, at: int, most: int, seed: int) -> LinkQu
 
 
 def choose_rivals(seen: PastContacts, end: int, asked: list[LinkQuestion], begin: int) -> dict[str, Rival]:
-    """Return the rivals by name; settings are those that answer questions of the fitted part best."""
+    """Return the baselines by name, with the settings that rank best on the fitted part."""
     span = (float(seen.t[end - 1] - seen.t[0]) if end else 0.0) or 1.0
     recent: list[Rival] = [partial(recent_popularity, span / part) for part in PARTS]
     found: dict[str, Rival] = {
@@ -209,7 +209,7 @@ def choose_rivals(seen: PastContacts, end: int, asked: list[LinkQuestion], begin
 
 
 def _best(seen: PastContacts, rivals: Iterable[Rival], asked: list[LinkQuestion]) -> int:
-    """Return which of some rivals has the best mean reciprocal rank; the first of equal ones."""
+    """Return the index of the method with the best mean reciprocal rank; the first if tied."""
 
     def total(rival: Rival) -> float:
         ranks = (one.ranks(rival(seen, one.asker, one.candidates, one.at))[0] for one in asked)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def head_of(model: Model, links: str) -> LinkHead | None:
-    """Return the learned score for a kind of links; None: the cosine is the score."""
+    """Return the learned score of a kind of links; None: the score is the cosine."""
     one_of("links", links, KINDS)
     if links == FILTER:
         raise OptionError('links="filter" ranks recommendations, and has no vectors; ask for another score')
@@ -39,7 +39,7 @@ def head_of(model: Model, links: str) -> LinkHead | None:
 
 
 def filter_of(state: StateReader) -> Filter:
-    """Return the filter of a state, or say how to get one."""
+    """Return the filter of a state; raise FeatureError, with a way to get one, if there is none."""
     if state.filter is None:
         raise FeatureError(
             'links="filter" needs a model with a filter, fit(..., recommend=True), and one process to serve: '
@@ -49,7 +49,7 @@ def filter_of(state: StateReader) -> Filter:
 
 
 def to_probabilities(model: Model, scores: Float64, links: str) -> Float64:
-    """Return probabilities for scores; an OptionError where these are no log-odds."""
+    """Return scores as probabilities; raise OptionError if they are not log-odds."""
     kind = model.score_kind(links)
     if kind != "log-odds":
         raise OptionError(f"scores of links={links!r} are of kind {kind!r}, which has no probabilities")
@@ -65,7 +65,7 @@ def pair_scores(
     links: str,
     numbers: tuple[Nodes, Nodes] | None = None,
 ) -> Float64:
-    """Return the scores of pairs of nodes; below 0 stands for a node that is not there.
+    """Return the scores of pairs of nodes; below 0 stands for a node that is not in the graph.
 
     `numbers` are those of the same ids in the history: a node that left the graph still has a past.
     """
@@ -91,7 +91,7 @@ def pair_scores(
 
 
 def _filter_scores(state: StateReader, first: Nodes, second: Nodes) -> Float64:
-    """Return what the filter says of pairs, 0 of one who is no answer, as who asks is none."""
+    """Return the filter's scores of pairs; 0 where the second node is no possible answer or is the first."""
     filter_, found, graph = filter_of(state), np.zeros(len(first)), state.graph
     for node in np.unique(first[first >= 0]).tolist():
         nodes, scores = filter_.scores(graph, node)
@@ -111,7 +111,7 @@ def _next_scores(
     numbers: tuple[Nodes, Nodes] | None,
     listed: bool,
 ) -> Float64:
-    """Return the scores of candidates (second) for those who ask (first)."""
+    """Return the scores of candidates (`second`) for askers (`first`)."""
     history, head, ids = state.history, state.model.following, state.graph.ids
     assert head is not None
     if history is None:
@@ -137,7 +137,7 @@ def _numbers(history: EventHistory, ids: IdMap, nodes: Nodes) -> Nodes:
 
 
 def _products(state: StateReader, cache: VectorCache, askers: Nodes, candidates: Nodes) -> Float64:
-    """Return the products of the vectors of pairs, zeros where one has none."""
+    """Return the products of the vectors of pairs; zeros where either node has no vector."""
     found = np.zeros((len(candidates), count_products(state.model.orders)))
     rows = np.flatnonzero((askers >= 0) & (candidates >= 0))
     nodes = np.unique(np.concatenate((askers[rows], candidates[rows])))
@@ -150,7 +150,7 @@ def _products(state: StateReader, cache: VectorCache, askers: Nodes, candidates:
 
 
 def _places(nodes: Nodes, wanted: Nodes, absent: int) -> Int64:
-    """Return where wanted nodes stand among sorted ones."""
+    """Return the indices of wanted nodes in a sorted array; `absent` where a node is missing."""
     if len(nodes) == 0:
         return np.full(len(wanted), absent, np.int64)
     at = np.searchsorted(nodes, wanted).clip(max=len(nodes) - 1)

@@ -1,4 +1,4 @@
-"""What can be read of an embedding: every read sees all of an update, or nothing of it."""
+"""Reads of an embedding; every read sees all of an update, or nothing of it."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class VectorView:
 
     @guarded
     def error_bound(self, ids: object) -> Float64:
-        """Return how far the vector of each node can be from the one that was published last, (n,)."""
+        """Return a bound of the distance of each node's vector from the one published last, (n,)."""
         nodes, announcer = self._find(ids), self._announces()
         return np.zeros(len(nodes)) if announcer is None else announcer.error_bound(nodes)
 
@@ -193,12 +193,12 @@ class VectorView:
 
     @property
     def edge_count(self) -> int:
-        """How many edges the graph has now."""
+        """The number of edges in the graph."""
         return self._guard.run(lambda: self._state.graph.edge_count)
 
     @property
     def unreached(self) -> int:
-        """How many nodes no row of a walk model reaches: these read as random signs, drawn from the id."""
+        """The number of nodes that no row of a walk model reaches: their vectors are random signs."""
         return self._guard.run(lambda: self._state.unreached())
 
     @guarded
@@ -280,12 +280,12 @@ class VectorView:
 
     @property
     def _tolerance(self) -> float:
-        """How far a hub's message may move before its neighbours count as moved; see `publish`."""
+        """The distance a hub's message may move before its neighbours count as moved; see `publish`."""
         announcer = self._announces()
         return 0.0 if announcer is None else announcer.tolerance
 
     def _announces(self) -> Announcer | None:
-        """Return what decides which moves are published; None: all of them are."""
+        """Return the announcer, which decides what moves are published; None: all moves are."""
         return None
 
     def _names(self, nodes: Nodes) -> IdColumn:
@@ -293,7 +293,7 @@ class VectorView:
         return self._state.graph.ids.names(nodes)
 
     def _ids_of(self, nodes: Nodes) -> NDArray[Any]:
-        """Return the user's ids of nodes, as users have them: with kinds as tuples."""
+        """Return the user's ids of nodes; with kinds, ids are tuples."""
         return self._state.graph.ids.shown(self._names(nodes))
 
     def _vectors_of(self, nodes: Nodes) -> Float32:
@@ -302,11 +302,11 @@ class VectorView:
         return self._state.reading().vectors(nodes)
 
     def _change_record(self) -> ChangeRecord:
-        """Return which nodes moved when: none, where nothing is changed."""
+        """Return the record of changes; it is empty in a view that never changes."""
         return ChangeRecord(self._state.graph.ids.high)
 
     def _cached(self) -> VectorCache:
-        """Return the vectors that were read and did not move since."""
+        """Return the cache of vectors."""
         if self._cache is None:
             self._cache = VectorCache(self._state, self._change_record())
         return self._cache

@@ -1,4 +1,4 @@
-"""Questions to an embedding: how likely a link is, who is near, whom to recommend."""
+"""Queries to an embedding: scores of links, nearest nodes, recommendations, and trials of changes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RecommendOptions(TypedDict, total=False):
 
 
 class EmbeddingView(VectorView):
-    """All that a `LiveEmbedding` and a `DurableEmbedding` answer, one thread at a time."""
+    """The queries that `LiveEmbedding` and `DurableEmbedding` share, one thread at a time."""
 
     @guarded
     def score(
@@ -339,7 +339,7 @@ class EmbeddingView(VectorView):
         return TrialBlock(self._try, (read, remove_nodes, now), {})
 
     def _read_update(self, events: object, add: object, remove: object, names: ColumnOptions) -> EventBatch:
-        """Read a change of the graph by the types and relations of the model."""
+        """Read a change of the graph; ids and relations are checked against the model."""
         model = self.model
         return read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
 

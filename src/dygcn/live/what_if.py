@@ -1,4 +1,4 @@
-"""The block of a trial, and what its change would move."""
+"""The block of a trial, and the nodes that its change would move."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Tried(Owner, Protocol):
-    """An embedding as it would be after some changes."""
+    """The embedding inside a trial, after its changes."""
 
     changes: list[Change]
 
@@ -75,7 +75,7 @@ class TrialMoves:
         return len(self._names)
 
     def measure(self, live: Owner) -> tuple[NDArray[Any], Float64]:
-        """Return ids and how far each would move, the furthest first; NaN, and last, for one that is new."""
+        """Return ids and how far each would move, the furthest first; new nodes come last, with NaN."""
         before = np.full_like(self._after, np.nan)
         if len(self):
             nodes = live._state.graph.find(self._names)
@@ -86,5 +86,5 @@ class TrialMoves:
         return ids[order], distance[order]
 
     def left(self, live: Any) -> list[int | str]:
-        """Return ids of the embedding that would no longer be there."""
+        """Return the ids that would no longer be in the graph."""
         return sorted(name for name in self._left if name in live)

@@ -1,4 +1,4 @@
-"""Replay of dead letters: which are chosen, and the batches that apply their events and settle them."""
+"""Replay of dead letters: which are chosen, and the batches that apply their events and delete them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chosen(
     stream: str | None = None,
     reason: str | None = None,
 ) -> tuple[list[ChosenLetter], list[int]]:
-    """Return the chosen dead letters with the events to apply, and the numbers that no dead letter has."""
+    """Return the chosen dead letters with the events to apply, and the unknown numbers."""
     events = dict(corrected or {})
     if len(numbers) + len(events) > MOST:
         raise OptionError(f"the request names more letters than {MOST}; name fewer")
@@ -50,7 +50,7 @@ def chosen(
 
 
 def _one_by_one(number: int, letter: DeadLetter, corrected: Mapping[int, bytes]) -> list[ChosenLetter]:
-    """Return a dead letter for each event of one."""
+    """Split a dead letter of several events into one for each event."""
     letters = events_of(letter)
     events = [one.event.encode() for one in letters]
     if number in corrected:
@@ -74,7 +74,7 @@ def _list(event: bytes) -> list[bytes]:
 def parts_of(
     found: list[ChosenLetter], kind: str, latest: float | None, related: bool = False
 ) -> list[SourceBatch]:
-    """Return dead letters as two batches, events with a time and events without; each settles its own."""
+    """Return dead letters as two batches, events with a time and events without; each deletes its own."""
     dated = {one.number for one in found if _is_dated(one.event)}
     groups: dict[bool, list[ChosenLetter]] = {}
     for one in found:
@@ -112,7 +112,7 @@ def _is_dated(event: bytes) -> bool:
 
 
 def still_dead(parts: Sequence[SourceBatch], log: EventLog) -> Sequence[SourceBatch]:
-    """Leave out events of dead letters that another replay has settled meanwhile."""
+    """Leave out events of dead letters that another replay has deleted meanwhile."""
     asked = [number for part in parts for number, _ in part.replayed]
     if not asked:
         return parts

@@ -17,7 +17,7 @@ Gone: TypeAlias = Callable[[IdColumn], Bool]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Departures one after the other."""
+    """Consecutive departures."""
 
     numbers: Int64  # (n,) growing; with gaps where some were dropped
     sequences: Int64  # (n,) at which each id left, growing
@@ -27,7 +27,7 @@ class Run:
         return len(self.numbers)
 
     def taken(self, rows: Int64) -> Run:
-        """Return some of them."""
+        """Return some of the departures."""
         return Run(self.numbers[rows], self.sequences[rows], take(self.ids, rows))
 
 
@@ -40,7 +40,7 @@ def _joined(runs: list[Run]) -> Run:
 
 
 class Departures:
-    """A record of ids that left, each departure with a number that is given once.
+    """A record of ids that left; each departure has a number of its own.
 
     It is a list of runs, each at least twice as long as the run behind it: to write down a departure costs a
     few copies of it, to read some of them costs those.
@@ -62,7 +62,7 @@ class Departures:
         return sum(map(len, self._runs))
 
     def everything(self) -> Run | None:
-        """Return all that is kept, in order; None if there is nothing."""
+        """Return all departures kept, in order; None if there are none."""
         return _joined(self._runs) if self._runs else None
 
     def note(self, ids: IdColumn, sequence: int, gone: Gone) -> None:
@@ -101,14 +101,14 @@ class Departures:
         self.floor, self.forgotten, self._runs = sequence, self.last, []
 
     def number_at(self, sequence: int) -> int:
-        """Return a number that no departure behind a sequence has, and that none up to it exceeds."""
+        """Return a number below all departures after a sequence, and not below any up to it."""
         for run in self._runs:
             if run.sequences[-1] > sequence:
                 return int(run.numbers[np.searchsorted(run.sequences, sequence, "right")]) - 1
         return self.last
 
     def behind(self, number: int, most: int) -> Run | None:
-        """Return the next departures behind a number, up to so many; None if there are none."""
+        """Return the next departures after a number, at most so many; None if there are none."""
         found: list[Run] = []
         for run in self._runs:
             free = most - sum(map(len, found))

@@ -1,4 +1,4 @@
-"""A live embedding that survives: what it acknowledged is on disk, and a restart takes seconds."""
+"""A durable live embedding: acknowledged changes are on disk, and a restart takes seconds."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class DurableEmbedding(EmbeddingView):
             return self._commit([part])
 
     def _ingest(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
-        """Apply the events of many requests in one transaction; return what became of each part, in order.
+        """Apply the events of many requests in one transaction; return one receipt for each part, in order.
 
         A bad event becomes a dead letter, and the others are applied. All that was applied is on disk.
         """
@@ -171,14 +171,14 @@ class DurableEmbedding(EmbeddingView):
             return offset
 
     def _sift(self, parts: Sequence[SourceBatch]) -> Sequence[SourceBatch]:
-        """Turn the events that cannot be applied into dead letters, before anything is written."""
+        """Turn events that the graph would refuse into dead letters, before anything is written."""
         self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
         refused = find_refused(self._state.graph, batch, parts[0].now)
         return without_refused(parts, refused, self._log.last) if refused else parts
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
-        """Write one batch to the log, then apply it; an EventError if it is refused, as the log then says."""
+        """Write one batch to the log, then apply it; raise EventError if refused, and log the refusal."""
         chunks = [chunk for part in parts for chunk in part.chunks()]
         entries = [NewEntry(EVENTS, p.stream, p.offset, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
@@ -322,20 +322,20 @@ class DurableEmbedding(EmbeddingView):
 
     @property
     def sequence(self) -> int:
-        """The last entry of the log that the vectors reflect."""
+        """The last entry of the log that the vectors include."""
         return self._ahead.sequence
 
     def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and the vector of a node then, without the lock; None: only under the lock."""
+        """Return a sequence and a node's vector as of it, without the lock; None: take the lock."""
 
     @property
     def streams(self) -> dict[str, int]:
-        """How far each named stream of events was applied."""
+        """The offset up to which each named stream was applied."""
         with self.lock:
             return dict(self._offsets.streams)
 
     def _cached(self) -> VectorCache:
-        """Return the vectors that were read and did not move since."""
+        """Return the cache of vectors."""
         return self._live._cached()
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""What moved since: every node once, however often it moved, from any cursor in the history."""
+"""The feed of changes: each node once, however often it moved, from any cursor in the history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOOK = 1_000  # departures that a page looks at, also where few rows are asked 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the nodes that moved behind a cursor. An empty page may have more pages behind it."""
+    """Nodes that moved after a cursor. An empty page may have more pages behind it."""
 
     rows: Rows
     next: str  # the cursor behind this page
@@ -43,7 +43,7 @@ class Page:
 
 
 def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[FeedImage, int]:
-    """Return the feed's image without forgotten ids, and its floor then.
+    """Return the feed's image without forgotten ids, and its new floor.
 
     A reader that has not been shown the departure of such an id must resynchronise.
     """
@@ -56,7 +56,7 @@ def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[
 
 
 class Feed:
-    """What moved since a cursor: which nodes moved when, and which ids left when.
+    """The changes after a cursor: which nodes moved when, and which ids left when.
 
     Snapshots hold it, so it outlives the program: a reader goes on where it was.
 
@@ -107,17 +107,17 @@ class Feed:
             return self._histories.known(self.sequence)
 
     def confirms(self, history: History) -> bool:
-        """Return whether a position is one of this history; one that is too long ago to be known is not."""
+        """Return whether a position belongs to this history; False if it is too old to be known."""
         with self._live._guard.lock:
             return self._histories.confirm(history)
 
     def begin_epoch(self) -> History:
-        """Begin a new epoch and return its first position: readers and sinks of the one before start anew."""
+        """Begin a new epoch and return its first position; readers and sinks of the old epoch start over."""
         return self._begin_epoch()
 
     @property
     def cursor(self) -> str:
-        """The cursor behind everything that there is now."""
+        """The cursor after everything that happened so far."""
         return str(FeedCursor.of(self.history))
 
     # ---- writing -----------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Feed:
     # ---- reading -----------------------------------------------------------------------------------
 
     def since(self, cursor: str, limit: int) -> Page:
-        """Return up to `limit` rows, moved and left together, that a reader at a cursor was not shown.
+        """Return up to `limit` rows, moved and left together, that the reader at a cursor has not seen.
 
         Parameters
         ----------

@@ -103,12 +103,12 @@ class Forgetting:
             )
 
     def _drop_letters(self, ids: list[int | str]) -> int:
-        """Drop dead letters that have the text of an id; it is known now, and not after a restart."""
+        """Drop dead letters that contain the text of an id, which is known only until a restart."""
         finds = text_finder(ids)
         return self._ahead.log.drop_letters(lambda one: finds(one.event) or finds(one.reason))
 
     def complete(self) -> None:
-        """Take ids out of files where the process that forgot them died before it had."""
+        """Finish removing ids from files, after the process that forgot them died."""
         if self._ahead.erasures.pending:
             with self._ahead.one_writer():
                 self._complete()
@@ -149,7 +149,7 @@ class Forgetting:
     # ---- events ------------------------------------------------------------------------------------
 
     def follow(self, part: SourceBatch) -> SourceBatch:
-        """Forget the ids that a part asks for, unless it was applied before; return what else is in it."""
+        """Forget the ids of a part's forget events, unless applied before; return the part's other events."""
         last = self._ahead.offsets.last_of(part.stream) if part.stream else None
         if last is None or part.offset > last:
             ids: dict[float | None, list[int | str]] = {}
@@ -191,7 +191,7 @@ def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
 
 
 def runs(parts: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:
-    """Yield parts in order; one with forget events stands first in its run."""
+    """Yield parts in order, as runs; a part with forget events begins a new run."""
     run: list[SourceBatch] = []
     for part in parts:
         if part.forgets and run:
@@ -203,7 +203,7 @@ def runs(parts: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:
 
 
 def after_forgetting(part: SourceBatch) -> SourceBatch:
-    """Return a part as it is to be applied once the ids of its forget events are forgotten.
+    """Return the events of a part that remain once the ids of its forget events are forgotten.
 
     Of events before a forget event, those of its id would have been taken out again, and the others do not
     depend on it: they may come after it.

@@ -1,4 +1,4 @@
-"""Positions in the history of one log: a reader that names any other one has seen another history."""
+"""Positions in the history of one log: a reader with any other position has seen another history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_NODES = (1 << 31) - 1  # behind every node
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """How far a reader came inside a run of pages: which nodes, and which departures, it was shown."""
+    """The position of a reader inside a run of pages: the nodes and departures that it has seen."""
 
     upto: int  # nodes that moved last before this sequence
     node: int  # and at it, up to this node
@@ -34,7 +34,7 @@ class PagePosition:
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """What the text of a cursor says."""
+    """The fields of a cursor's text."""
 
     epoch: str
     sequence: int
@@ -43,7 +43,7 @@ class FeedCursor:
 
     @classmethod
     def of(cls, history: History, page_position: PagePosition | None = None) -> FeedCursor:
-        """Return the cursor of a reader that was shown a position."""
+        """Return the cursor of a reader that has seen everything up to a position."""
         return cls(history.epoch, history.sequence, history.chain[:_CHAIN], page_position)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class FeedCursor:
 
     @classmethod
     def read(cls, text: str) -> FeedCursor | None:
-        """Return what a text says; None for one that names no history: the empty one, or a bare number."""
+        """Parse a cursor's text; None if it names no history: an empty text, or a bare number."""
         if text and re.fullmatch(PLACE_PATTERN, text) is None:
             raise OptionError(
                 f"{text[:100]!r} is not a cursor in the feed; allowed is the 'next' of an earlier answer, or "
@@ -82,23 +82,23 @@ class Histories:
         self._refused = set(refused)
 
     def refuse(self, sequences: Iterable[int]) -> None:
-        """Record entries whose change was shown to readers and never took place."""
+        """Record entries whose change readers saw before it was refused."""
         self._refused.update(sequences)
 
     def refused(self) -> list[int]:
-        """Return the entries that were refused, as far as the log knows them."""
+        """Return the refused entries that the log still knows."""
         self._refused = {one for one in self._refused if self._log.chain_at(one) is not None}
         return sorted(self._refused)
 
     def at(self, sequence: int) -> History | None:
-        """Return the position at a sequence; None if there is none, or none that is still known."""
+        """Return the position at a sequence; None if the log has none there, or has forgotten it."""
         chain = self._log.chain_at(sequence)
         if chain is None:
             return None
         return History(self.epoch.generation, self.epoch.id, sequence, chain.hex())
 
     def known(self, sequence: int) -> History:
-        """Return the position at a sequence that the log knows: its last one, say."""
+        """Return the position at a sequence whose chain value the log knows, such as the last one."""
         history = self.at(sequence)
         assert history is not None, f"the log does not know its own entry {sequence}"
         return history
@@ -108,7 +108,7 @@ class Histories:
         return history.sequence not in self._refused and self.at(history.sequence) == history
 
     def confirm_cursor(self, cursor: FeedCursor) -> bool:
-        """Return whether the reader at a cursor was shown this history."""
+        """Return whether the reader at a cursor has seen this history."""
         if cursor.sequence in self._refused:
             return False
         ours = self.at(cursor.sequence) if cursor.epoch == self.epoch.id else None

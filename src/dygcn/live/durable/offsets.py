@@ -42,7 +42,7 @@ def is_client(stream: str) -> bool:
 
 
 class StreamOffsets:
-    """How far each stream was applied, when each client was heard of, and how far forgotten streams came."""
+    """The offset of each stream, the time each client was last heard, and offsets of forgotten streams."""
 
     def __init__(
         self, streams: dict[str, int], heard: list[float] | None = None, forgotten: str = ""
@@ -64,20 +64,20 @@ class StreamOffsets:
         return len(self._heard)
 
     def reach(self, stream: str, position: int) -> None:
-        """Note how far a stream was applied just now."""
+        """Record that a stream was applied up to an offset, just now."""
         self.streams[stream] = position
         if self._forgotten:
             self._forgotten.pop(_fingerprint(stream), None)
         self.hear(stream)
 
     def hear(self, *streams: str) -> None:
-        """Note that streams were heard of just now."""
+        """Record that streams were heard just now."""
         for stream in filter(is_client, streams):
             self._heard.pop(stream, None)  # the longest silent one stands first
             self._heard[stream] = time.time()
 
     def forget(self, *streams: str) -> None:
-        """Follow streams no longer."""
+        """Forget streams."""
         for stream in streams:
             self._heard.pop(stream, None)
             self._forgotten[_fingerprint(stream)] = self.streams.pop(stream)
@@ -85,12 +85,12 @@ class StreamOffsets:
             del self._forgotten[next(iter(self._forgotten))]
 
     def last_of(self, stream: str) -> int | None:
-        """Return how far a stream was applied, also if it was forgotten since; None if it is new."""
+        """Return a stream's offset, also if the stream was forgotten since; None for a new stream."""
         last = self.streams.get(stream)
         return self._forgotten.get(_fingerprint(stream)) if last is None and self._forgotten else last
 
     def silent(self) -> Iterator[str]:
-        """Yield the clients that were silent for so long that they may be forgotten, the longest first."""
+        """Yield the clients that have been silent long enough to be forgotten, the longest silent first."""
         now = time.time()
         for name, heard in self._heard.items():
             if now - heard < self.idle_seconds:
@@ -98,12 +98,12 @@ class StreamOffsets:
             yield name
 
     def take_over(self, other: StreamOffsets) -> None:
-        """Follow what another one follows, from where that one is."""
+        """Add the offsets of another object."""
         streams, heard, forgotten = other.image()
         self.__init__(streams, heard, forgotten)  # type: ignore[misc]
 
     def image(self) -> tuple[dict[str, int], list[float], str]:
-        """Return what another one is made from."""
+        """Return the state from which an equal object can be made."""
         heard = [self._heard[name] for name in self.streams if is_client(name)]
         pairs = np.array(list(self._forgotten.items()), np.int64)
         return dict(self.streams), heard, base64.b64encode(pairs.tobytes()).decode()
@@ -123,7 +123,7 @@ def _fingerprint(stream: str) -> int:
 
 
 class Screened(NamedTuple):
-    """What happens to each batch."""
+    """The decision on each batch."""
 
     receipts: list[Receipt]  # one for each part
     fresh: list[tuple[SourceBatch, Receipt]]  # those to apply, without what was applied before
@@ -172,7 +172,7 @@ def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Admission:
-    """Streams that one transaction adds and drops."""
+    """Streams that one transaction adds and forgets."""
 
     offsets: StreamOffsets
     busy: Container[str]  # streams that take part, and are not silent
@@ -182,7 +182,7 @@ class _Admission:
     _silent: Iterator[str] | None = None
 
     def admit(self, stream: str) -> bool:
-        """Return whether a new stream fits; a client may displace the one that was silent for longest."""
+        """Return whether a new stream fits; a client's may replace that of the longest silent client."""
         clients = self.offsets.clients
         if not is_client(stream):
             fits = len(self.offsets.streams) - clients + self.brokers < MOST_STREAMS

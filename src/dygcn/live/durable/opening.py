@@ -61,7 +61,7 @@ def open(
     after: DurableEmbedding | None = None,
     as_of: AsOf | None = None,
 ) -> DurableEmbedding | PastEmbedding:
-    """Open a folder for durable updates: what `update` returned from is on disk and survives a crash.
+    """Open a folder for durable updates: once `update` returns, its changes are on disk and survive a crash.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def open(
 
 
 def _remembered(log: EventLog) -> KeepLog:
-    """Return how much of the past the folder keeps, where `open` has no keep_log."""
+    """Return the stored setting of how much past to keep, when `open` gets no keep_log."""
     try:
         return KeepLog.read(log.keep_log or KEEP_LOG)
     except OptionError as error:
@@ -235,7 +235,7 @@ def restore(
 
 
 class _CopyOnce:
-    """Copies files; of one that has two names, the copy has two, too."""
+    """Copies files; hard links to one file stay links in the copy."""
 
     def __init__(self) -> None:
         self._copies: dict[tuple[int, int], str] = {}

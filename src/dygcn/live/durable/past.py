@@ -1,4 +1,4 @@
-"""The past of a durable folder: the vectors of a moment, from a snapshot and the log behind it."""
+"""The past of a durable folder: vectors as of an earlier moment, from a snapshot and the log after it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _too_far_back(moment: str, folder: Path, log: LogReader) -> NoSuchPast:
 
 
 def _reach(folder: Path, log: LogReader) -> str:
-    """Return a text: from which sequence and time to which the folder holds its past."""
+    """Return a text with the range of sequences and times that the folder can show."""
     snapshots = [sequence for sequence, _ in list_snapshots(folder)]
     begun = [0] if log.first <= 1 else []
     kept = min(
@@ -160,7 +160,7 @@ def _reach(folder: Path, log: LogReader) -> str:
 
 
 def _last_whole(log: LogReader, sequence: int) -> int:
-    """Return the end of the last batch that was complete at a sequence, behind its refusal if any."""
+    """Return the end of the last batch complete at a sequence, or its refusal if it has one."""
     here, following = log.entry(sequence), log.entry(sequence + 1)
     if here is None or following is None:
         return sequence
@@ -173,7 +173,7 @@ def _last_whole(log: LogReader, sequence: int) -> int:
 
 
 def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
-    """Load the newest good snapshot up to a sequence, and apply the log behind it."""
+    """Load the newest good snapshot up to a sequence, and replay the log from there."""
     damage = []
     for at, path in [*list_snapshots(folder), (0, folder)]:
         chain = log.chain_at(at) if at <= sequence else None
@@ -254,7 +254,7 @@ def read_moment(as_of: object) -> tuple[int | None, int | None]:
 
 
 def _zoned(moment: datetime) -> str:
-    """Return a text that shows the same moment with a zone."""
+    """Return the text of the same moment with a time zone."""
     text, here = moment.isoformat(), moment.astimezone().strftime("%z")
     return f"say which: '{text}Z' for UTC, or '{text}{here[:3]}:{here[3:5]}' for the zone of this machine"
 

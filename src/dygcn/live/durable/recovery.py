@@ -1,4 +1,4 @@
-"""From a folder to the state that was acknowledged: the newest good snapshot, then the log behind it."""
+"""Recovers the acknowledged state of a folder: the newest good snapshot, then the log after it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHARE = 4  # a part of what remains of the log, and no more, is replayed as one
 
 @dataclass(slots=True)
 class Beginning:
-    """What recovery starts from."""
+    """The snapshot and log position that recovery starts from."""
 
     state: State
     version: int
@@ -84,7 +84,7 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
 def load_at(
     path: Path, sequence: int, genesis: bytes, loaded: Loaded | None = None
 ) -> tuple[State, int, LogPosition, FeedImage | None]:
-    """Load the snapshot of a sequence; that of 0 is what the folder was begun with."""
+    """Load the snapshot of a sequence; 0 is the state that the folder began with."""
     state, version, position, feed = loaded or load_snapshot(path)
     if sequence == 0:
         position = position or LogPosition(0, 0, genesis.hex(), {}, genesis.hex(), 0.0)
@@ -94,7 +94,7 @@ def load_at(
 
 
 def makes_sense(position: LogPosition) -> bool:
-    """Return whether a snapshot may have written a position."""
+    """Return whether a snapshot can hold this position."""
     numbers = position.sequence, position.batch_id, *position.streams.values()
     whole = all(0 <= number < 1 << 63 for number in numbers) and max(numbers[:2]) < 1 << 62
     try:
@@ -105,7 +105,7 @@ def makes_sense(position: LogPosition) -> bool:
 
 
 def epoch_of(position: LogPosition) -> Epoch:
-    """Return the epoch that a snapshot was taken in."""
+    """Return the epoch in which a snapshot was taken."""
     return Epoch.unpack(bytes.fromhex(position.epoch))
 
 
@@ -114,7 +114,7 @@ LoggedBatch: TypeAlias = list[Entry]
 
 
 def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool]]:
-    """Yield the batches that were not refused, and whether it is unknown if they were (the last one)."""
+    """Yield the batches that were not refused, and whether that is certain (not for the last one)."""
     pending: list[Entry] = []
     for entry in entries:
         if pending and entry.kind == REFUSAL and entry.body == str(pending[0].batch_id).encode():
@@ -136,7 +136,7 @@ def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool
 
 @dataclass(slots=True)
 class ReplayedBatch:
-    """Cuts that are applied together; `certain`, unless the last of them may be refused."""
+    """Batches that are applied together; `certain` unless the last may have been refused."""
 
     batch: EventBatch
     now: float | None
@@ -147,7 +147,7 @@ class ReplayedBatch:
 def batches(
     found: Iterable[tuple[LoggedBatch, bool]], merge: Callable[[], bool], end: int | None = None
 ) -> Iterator[ReplayedBatch]:
-    """Yield what to apply: each logged batch, or many as one where borders do not show in the result."""
+    """Yield what to apply: each logged batch, or several joined where the result is the same."""
     gathered: list[ReplayedBatch] = []
     for logged, doubtful in found:
         read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
@@ -178,7 +178,7 @@ def _joined(gathered: list[ReplayedBatch]) -> ReplayedBatch:
 
 @dataclass(slots=True)
 class Standing:
-    """What a log says beside events, up to some entry."""
+    """The state of a log beside its events, up to an entry: epoch, tolerance, refusals."""
 
     epoch: Epoch
     tolerance: float
@@ -186,7 +186,7 @@ class Standing:
     refused: list[int] = field(default_factory=list)  # barriers whose change never happened
 
     def follow(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Yield entries as they come, and learn from those that are no events."""
+        """Yield entries unchanged, and read the state from those that are no events."""
         barrier: Entry | None = None
         for entry in entries:
             if entry.kind == BARRIER:
@@ -219,7 +219,7 @@ def replay(
 def may_have_moved(
     state: State, one: ReplayedBatch, delta: GraphDelta, left: IdColumn
 ) -> tuple[Nodes, IdColumn]:
-    """Return which nodes a replay of the graph alone may have moved, and which ids are gone.
+    """Return the nodes that a replay on the graph alone may have moved, and the ids that are gone.
 
     These are the nodes reached from touched ones along the final edges: both ends of a new or removed edge
     are touched. For one batch they are the nodes that moved when it was first applied; of joined batches

@@ -1,4 +1,4 @@
-"""Taking ids that were forgotten out of every file of a durable folder. Each step may be repeated."""
+"""Redaction: removes forgotten ids from every file of a durable folder. Every step is idempotent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Redaction:
         self._model_files: dict[str, FileEntry] = {}  # by the checksum that the file had before
 
     def concerns(self, ids: IdColumn | None, at: int) -> Bool:
-        """Return for each id whether to remove it from a file that was written at a sequence."""
+        """Return which ids must be removed from a file that was written at a sequence."""
         if ids is None:
             return np.zeros(0, np.bool_)
         return self._erasures.find(ids, self._erasures.pending_at(at)) >= 0
@@ -166,7 +166,7 @@ def _moved_by_node(state: State, feed: FeedImage | None) -> Int64:
 
 
 def named_in(letter: DeadLetter) -> tuple[Iterator[int | str], float | None]:
-    """Return the ids that a dead letter may name (values of its event, words of its texts), and its time."""
+    """Return the possible ids in a dead letter (values of its event, words of its texts), and its time."""
     event: object = None
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         event = msgspec.json.decode(letter.event)
@@ -210,7 +210,7 @@ def _forms(one: int | str) -> set[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return what stands in quotes or between blanks, with and without marks around it."""
+    """Return the quoted parts and words of a text, with and without the punctuation around them."""
     found = []
     for quote in ("'", '"', None):
         found += text.split(quote)

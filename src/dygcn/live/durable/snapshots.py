@@ -39,7 +39,7 @@ _PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at 
 
 
 class SnapshotWriter:
-    """Writes snapshots, and forgets what the log has from before the oldest that is kept.
+    """Writes snapshots, and prunes the log before the oldest one kept.
 
     A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
     It is tried again with later updates, after pauses that grow.
@@ -101,7 +101,7 @@ class SnapshotWriter:
         return taken
 
     def _unknown_moves(self, nodes: Nodes) -> tuple[FeedImage, int]:
-        """Return an image without moves, for a state that is saved elsewhere."""
+        """Return an image without moves, for a state that is saved to another folder."""
         none = np.empty(0, np.int64)
         return FeedImage(none, self._ahead.live._names(nodes[:0]), none), self._ahead.sequence
 
@@ -127,7 +127,7 @@ class SnapshotWriter:
         self._tidy(sequence)
 
     def _failed(self, sequence: int, error: Exception) -> StorageError:
-        """Note that a snapshot failed, and when to try again; return what to raise."""
+        """Record that a snapshot failed and when to retry; return the exception to raise."""
         self.failure = str(error) or type(error).__name__
         self._pause = min(max(2 * self._pause, _PAUSES[0]), _PAUSES[1])
         self._again = time.monotonic() + self._pause
@@ -148,7 +148,7 @@ class SnapshotWriter:
             self._ahead.log.prune(oldest)
 
     def _past(self) -> list[int]:
-        """Return which snapshots stay for the past alone."""
+        """Return which snapshots are kept for `as_of` alone."""
         log, found, places = self._ahead.log, [], list_snapshots(self._folder)[KEPT - 1 :]
         sizes, newer, behind = {}, places[0][0] if places else 0, 0
         for sequence, path in [*places, (0, self._folder)]:
@@ -170,7 +170,7 @@ class SnapshotWriter:
 
 
 def _written_at(folder: Path, sequence: int) -> float:
-    """Return when the snapshot of a sequence was written; of 0, what the folder was begun with."""
+    """Return when the snapshot of a sequence was written; 0 is the state that the folder began with."""
     place = snapshot_path(folder, sequence) if sequence else folder
     try:
         return (place / MANIFEST).stat().st_mtime

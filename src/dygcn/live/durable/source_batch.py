@@ -1,4 +1,4 @@
-"""Events on their way into a durable embedding, and what became of them."""
+"""Batches of events from sources and requests, on their way into a durable embedding, and their receipts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SourceBatch:
             raise OptionError("a stream and an offset belong together: pass both, or neither")
 
     def after(self, last: int) -> SourceBatch:
-        """Return the part without what was applied before, up to a number."""
+        """Return the part without events up to an offset, which were applied before."""
         if self.first is None or last < self.first:
             return self
         done = last - self.first + 1
@@ -64,7 +64,7 @@ class SourceBatch:
         return dataclasses.replace(self.only(np.flatnonzero(self.numbers >= done)), dead=dead)
 
     def offsets_of(self, events: Int64) -> list[int]:
-        """Return the offset of some events in their stream, -1 where there is none."""
+        """Return the offset of each of these events in its stream; -1 without one."""
         if self.first is not None:
             found: list[int] = (self.first + self.numbers[events]).tolist()
             return found
@@ -85,7 +85,7 @@ class SourceBatch:
         return dataclasses.replace(self, batch=rows_of(self.batch, keep), rows=rows, origins=origins)
 
     def of_letters(self, left: Container[int]) -> SourceBatch:
-        """Return a replay of those dead letters alone that still exist."""
+        """Return the replay restricted to those dead letters that still exist."""
         gone = {row for row, (number, _) in enumerate(self.replayed) if number not in left}
         if not gone:
             return self
@@ -102,7 +102,7 @@ class SourceBatch:
         )
 
     def chunks(self) -> Iterator[SourceBatch]:
-        """Yield the part, or several if it is too long for one entry; the last one reaches the position."""
+        """Yield the part, split if it is too long for one entry; the last chunk has the part's offset."""
         n = len(self.batch)
         if n <= MOST_EVENTS:
             yield self
@@ -159,7 +159,7 @@ def one_by_one(
     commit: Callable[[list[SourceBatch]], object],
     log: EventLog,
 ) -> list[SourceBatch]:
-    """Commit parts of a batch one at a time, after it was refused as one; return them as applied.
+    """Commit parts of a refused batch one at a time; return them as applied.
 
     Of a part that is refused alone, all events become dead letters: some work for each part, never for each
     event.
@@ -180,7 +180,7 @@ def one_by_one(
 
 
 def whole(position: object) -> int:
-    """Return a position as Python's own number, which is what the log can keep."""
+    """Return an offset as a Python int, which the log can store; raise OptionError if it is not whole."""
     try:
         return operator.index(position)  # type: ignore[arg-type]
     except TypeError:
@@ -193,7 +193,7 @@ def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
 
 
 def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[SourceBatch, Receipt]]]:
-    """Yield parts that can be one batch: ids of one type, all dated or none, none with a time of its own."""
+    """Yield lists of parts that can form one batch: ids of one type, all with times or none, no `now`."""
     group: list[tuple[SourceBatch, Receipt]] = []
     for part, receipt in fresh:
         if group:
@@ -210,7 +210,7 @@ def groups(fresh: Iterable[tuple[SourceBatch, Receipt]]) -> Iterator[list[tuple[
 
 @dataclass(slots=True)
 class Receipt:
-    """What became of a part."""
+    """The result of a part."""
 
     status: str  # applied, repeated (it was before), gap (earlier ones are missing), full, forgotten
     sequence: int = 0  # reads at or behind this sequence reflect it

@@ -1,4 +1,4 @@
-"""Log, then apply, then acknowledge: a live embedding and the log that it follows."""
+"""Write-ahead: log, then apply, then acknowledge: a live embedding and its log."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _Error = TypeVar("_Error", bound=Exception)
 
 
 class Observer:
-    """Called when a piece of work is done; here, only what goes on unnoticed is logged. It must not raise."""
+    """Callbacks after each piece of work; by default only silent failures are logged. They must not raise."""
 
     def logged(self, entries: int, seconds: float) -> None:
         """So many entries are on disk."""
 
     def applied(self, seconds: float) -> None:
-        """The change of these entries is made."""
+        """The change of these entries was applied."""
 
     def measured(self, found: Surprises, sequence: int) -> None:
-        """Events of a batch were measured, under the lock."""
+        """The surprise of a batch's events was measured, under the lock."""
 
     def forgotten(self, ids: IdColumn) -> None:
-        """Ids are forgotten: nothing may name them from now on. Under the lock."""
+        """Ids were forgotten and may not appear anywhere any longer. Under the lock."""
 
     def snapshot_written(self, sequence: int, seconds: float) -> None:
         """A snapshot is on disk."""
 
     def snapshot_failed(self, sequence: int, error: Exception) -> None:
-        """A snapshot could not be written: events are accepted, and it is tried again."""
+        """A snapshot could not be written: events are still accepted, and it is retried."""
         logging.getLogger("dygcn").warning("the snapshot of entry %d failed: %s", sequence, error)
 
     def write_failed(self, failure: WriteFailed) -> None:
@@ -71,7 +71,7 @@ class Observer:
 
 
 class WriteAhead:
-    """Brings an embedding up to its log, and from then on writes every change there before it is made."""
+    """Replays the log into an embedding; from then on logs every change before it is applied."""
 
     def __init__(self, log: EventLog, begin: Beginning) -> None:
         position = begin.position
@@ -107,7 +107,7 @@ class WriteAhead:
 
     @contextmanager
     def one_writer(self) -> Iterator[None]:
-        """Become the only writer; a thread that holds the lock must not wait, as the writer needs it."""
+        """Become the only writer; raise ConcurrentUse if the thread holds the lock and would have to wait."""
         with ExitStack() as held:
             blocking = not self.live._guard.owned()
             if not self._writing.acquire(blocking=blocking):
@@ -128,7 +128,7 @@ class WriteAhead:
         refusable: type[DygcnError] | tuple[()] = (),
         settled: Sequence[int] = (),
     ) -> _Done:
-        """Write the entries of one batch to the log, then make their change, under the lock.
+        """Write the entries of one batch to the log, then apply their change, under the lock.
 
         While it is `pending`, nothing but a refusal may follow: an exception anywhere between the log and the
         state ends acceptance.
@@ -168,11 +168,11 @@ class WriteAhead:
             return self.histories.known(self.sequence)
 
     def observe(self, observer: Observer) -> None:
-        """Tell an observer of everything that is written from now on."""
+        """Call an observer after every write from now on."""
         self.observer, self.log.on_failure = observer, observer.write_failed
 
     def done_or_error(self, change: Callable[[], _Done], kind: type[_Error]) -> _Done | _Error:
-        """Make a change; return an error of this kind if the change is complete all the same."""
+        """Apply a change; return an exception of this kind if the change was nevertheless complete."""
         try:
             return change()
         except kind as error:
@@ -181,7 +181,7 @@ class WriteAhead:
             return error
 
     def check_whole(self) -> None:
-        """Raise the failure of the log, also if an exception came between the log and the state."""
+        """Raise if the log has failed, or an exception came between the log and the state."""
         if self.pending:
             self.log.fail(InterruptedError("an update was interrupted between the log and the state"))
         self.log.check()
@@ -206,7 +206,7 @@ class WriteAhead:
         self.pending = False
 
     def reach(self) -> None:
-        """Note that nothing moved up to the end of the log."""
+        """Record that nothing moved up to the end of the log."""
         self.sequence = self.log.last
         self.feed.reach(self.sequence)
         if self._state.transaction.after is not None:
@@ -262,7 +262,7 @@ class WriteAhead:
         self.feed.note(*may_have_moved(self._state, one, delta, left), self.sequence)
 
     def _go_on_from(self, standing: Standing) -> None:
-        """Take up epoch and refusals; after a redaction of what was kept back, every node counts as moved."""
+        """Restore epoch and refusals; if kept-back moves are unknown, every node counts as moved."""
         self.histories.epoch = standing.epoch
         self.histories.refuse(standing.refused)
         if standing.tolerated and not self._known:

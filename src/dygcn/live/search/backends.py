@@ -1,4 +1,4 @@
-"""Where vectors of length one are searched: in one matrix, or in the lists of FAISS; and how well."""
+"""Backends of nearest-neighbour search: one matrix, or the inverted lists of FAISS; and their recall."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST = 4096  # equally near ones that are put in order
 
 
 class UnitRows:
-    """A matrix without gaps of vectors of length one, and whose they are."""
+    """A contiguous matrix of vectors of length one, and the node of each row."""
 
     kind = "exact"
 
@@ -43,7 +43,7 @@ class UnitRows:
         return self._count
 
     def put(self, nodes: Nodes, units: Float32) -> None:
-        """Add nodes that are not in, none twice."""
+        """Add nodes that are not in the matrix, each once."""
         if len(nodes) == 0:
             return
         end = self._count + len(nodes)
@@ -54,7 +54,7 @@ class UnitRows:
         self._count = end
 
     def drop(self, nodes: Nodes) -> None:
-        """Take out nodes that are in; the last rows move to where they were."""
+        """Remove nodes that are in the matrix; the last rows fill the gaps."""
         end = self._count - len(nodes)
         gone = self._place[nodes]
         last = np.ones(len(nodes), np.bool_)
@@ -66,7 +66,7 @@ class UnitRows:
         self._count = end
 
     def candidates(self, query: Float32, k: int) -> Nodes:
-        """Return the k nearest and all who may be as near, in no order; `query` has length one."""
+        """Return the k nearest rows and all that tie within rounding, unordered. `query` is a unit vector."""
         n, k = self._count, min(k, self._count)
         if k <= 0:
             return self._nodes[:0]
@@ -76,7 +76,7 @@ class UnitRows:
 
 
 def load_faiss() -> tuple[Any, str]:
-    """Return the package, or None and the line that installs it."""
+    """Return the FAISS module and "", or None and the message that says how to install it."""
     try:
         with extra("ann"):
             import faiss  # noqa: PLC0415 - an extra, and slow to import
@@ -86,17 +86,17 @@ def load_faiss() -> tuple[Any, str]:
 
 
 def lists_for(nodes: int) -> int:
-    """Return how many lists so many nodes want: twice the square root."""
+    """Return the number of lists for so many nodes: twice the square root."""
     return max(1, min(round(2 * math.sqrt(nodes)), nodes))
 
 
 def sample_for(nodes: int) -> int:
-    """Return how many vectors the centres for so many nodes are learned from."""
+    """Return the number of vectors from which the centres for so many nodes are learned."""
     return min(nodes, _FOR_A_LIST * lists_for(nodes))
 
 
 class InvertedLists:
-    """Vectors of length one in the lists of the centres that they are nearest to, replaced one by one."""
+    """Inverted lists of FAISS: unit vectors in the list of their nearest centre, replaced one by one."""
 
     kind = "ivf"
 
@@ -120,7 +120,7 @@ class InvertedLists:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """FAISS takes the number of threads from OpenMP, which others share: give it back."""
+        """Set FAISS's number of OpenMP threads for the block, then restore it: other libraries share it."""
         before = self._faiss.omp_get_max_threads()
         self._faiss.omp_set_num_threads(self._threads)
         try:
@@ -132,26 +132,26 @@ class InvertedLists:
         return int(self._index.ntotal)
 
     def put(self, nodes: Nodes, units: Float32) -> None:
-        """Add nodes that are not in, none twice."""
+        """Add nodes that are not in the lists, each once."""
         if len(nodes):
             with self._alone():
                 self._index.add_with_ids(np.ascontiguousarray(units), nodes.astype(np.int64))
 
     def drop(self, nodes: Nodes) -> None:
-        """Take out nodes that are in."""
+        """Remove nodes that are in the lists."""
         numbers = nodes.astype(np.int64)
         with self._alone():
             self._index.remove_ids(self._faiss.IDSelectorArray(len(numbers), self._faiss.swig_ptr(numbers)))
 
     def search(self, queries: Float32, k: int, probes: int) -> tuple[Float32, Int64]:
-        """Return scores and nodes, (n, k), best first; -1 where no more was found."""
+        """Return scores and nodes, (n, k), best first; node -1 where fewer were found."""
         self._index.nprobe = min(probes, self.lists)
         with self._alone():
             scores, nodes = self._index.search(queries, k)
         return scores, nodes
 
     def candidates(self, query: Float32, k: int) -> Nodes:
-        """Return the k nearest that are found, with all who may be as near, in no order.
+        """Return the k nearest that were found and all that tie within rounding, unordered.
 
         More lists are looked at than usual if those hold fewer than k. `query` has length one.
         """
@@ -172,7 +172,7 @@ class InvertedLists:
 
 @dataclass(frozen=True)
 class RecallQuestions:
-    """Vectors that are asked for their nearest, and how near these truly are."""
+    """Query vectors for a measurement of recall, with the cosines of their true nearest neighbours."""
 
     askers: Nodes  # (n,) whose vectors they are: nobody is a neighbour of its own
     units: Float32  # (n, dim) of length one
@@ -180,7 +180,7 @@ class RecallQuestions:
     most: int  # true ones of each
 
     def recall(self, found: Iterable[tuple[NDArray[np.integer], Float]]) -> float:
-        """Return the share of the true ones that was found, over all questions.
+        """Return recall: the share of the true neighbours that was found, over all queries.
 
         One counts if it is as near as the last of the true ones, whichever of equals it is, and counts once.
         """
@@ -197,7 +197,7 @@ class RecallQuestions:
 def ask(
     askers: Nodes, units: Float32, everyone: Iterable[tuple[Nodes, Float32]], others: int
 ) -> RecallQuestions:
-    """Find out how near the nearest truly are, by looking at every vector."""
+    """Find the true nearest cosines of each query by brute force."""
     most = min(AT, others)
     best = np.full((len(askers), max(most, 1)), -np.inf, np.float32)
     for nodes, rows in everyone:
@@ -209,7 +209,7 @@ def ask(
 
 
 def choose_probes(lists: InvertedLists, asked: RecallQuestions, start: int, target: float) -> int:
-    """Return at how many lists one must look, `start` or more, for a recall."""
+    """Return the number of lists to search, at least `start`, for a recall."""
 
     def share(probes: int) -> float:
         scores, nodes = lists.search(asked.units, AT + 1, probes)
@@ -221,7 +221,7 @@ def choose_probes(lists: InvertedLists, asked: RecallQuestions, start: int, targ
 
 
 def fewest(share: Callable[[int], float], start: int, end: int, target: float) -> int:
-    """Return the least number (or not much more) from `start` to `end` that reaches a share; else the end."""
+    """Return (about) the smallest number from `start` to `end` that reaches a target share, else `end`."""
     low, high = start - 1, min(start, end)
     while high < end and share(high) < target:
         low, high = high, min(2 * high, end)

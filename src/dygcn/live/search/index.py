@@ -1,4 +1,4 @@
-"""Nearest neighbours that keep up: an index over vectors that move, come and leave."""
+"""The index for nearest neighbours, over vectors that change, appear and disappear."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MEASURED_AFTER = 0.2  # of all vectors were replaced
 
 
 class IndexStatus(msgspec.Struct, frozen=True):
-    """How an index stands."""
+    """The state of an index."""
 
     kind: str  # "exact": all vectors are searched; "ivf": those of some lists
     nodes: int  # that can be answered
@@ -98,7 +98,7 @@ class NearestIndex:
     # ---- keeping up --------------------------------------------------------------------------------
 
     def refresh(self, limit: int | None = None) -> int:
-        """Put vectors that moved into the index; return how many nodes still wait.
+        """Put moved vectors into the index; return how many nodes still wait for it.
 
         The index is built anew if the graph has doubled or halved since its centres were learned, and
         measured if a fifth of its vectors were replaced; both may take seconds, whatever the limit.
@@ -116,7 +116,7 @@ class NearestIndex:
         return len(upkeep.dirty)
 
     def cancel(self) -> None:
-        """Have whatever is being built or measured end with `Cancelled` at its next step."""
+        """Stop the running build or measurement: its next step raises `Cancelled`."""
         self._upkeep.cancelled = True
 
     def _put(self, limit: int | None) -> None:
@@ -136,7 +136,7 @@ class NearestIndex:
         return self._faiss is not None
 
     def load(self) -> None:
-        """Load FAISS now, if there are so many nodes that it is needed and nobody has looked for it."""
+        """Import FAISS if there are enough nodes to need it and no import was tried yet."""
         if self._missing is None and len(self._state.graph) > self._exact_up_to:
             self._faiss, self._missing = load_faiss()
 
@@ -159,7 +159,7 @@ class NearestIndex:
         self._swap(swap, nodes, lists.probes)
 
     def _swap(self, swap: Callable[[], None], trained_at: int, wanted: int) -> None:
-        """Have questions answered by what was built beside."""
+        """Replace the backend by the new one."""
         with self.lock:
             swap()
             self._rebuilds += self._begun
@@ -167,7 +167,7 @@ class NearestIndex:
             self._trained_at, self._wanted = trained_at, wanted
 
     def _choose_probes(self, lists: InvertedLists, start: int) -> None:
-        """Look at as many lists as sampled nodes want, or as the caller set."""
+        """Set the number of lists to search: the caller's, or what sampled nodes need for the recall."""
         if self._probes is not None:
             lists.probes = min(self._probes, lists.lists)
             return
@@ -179,7 +179,7 @@ class NearestIndex:
 
     @property
     def behind(self) -> bool:
-        """Whether more nodes moved than are looked at beside the lists, so that some may be missed."""
+        """Whether more nodes wait than a search checks beside the index, so that it may miss some."""
         return len(self._upkeep.dirty) > _BESIDE
 
     # ---- asking ------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class NearestIndex:
         return np.concatenate((upkeep.backend.candidates(unit, k), upkeep.dirty[-_BESIDE:]))
 
     def _near_late(self, unit: Float32, k: int) -> Nodes:
-        """Answer while another thread writes, and perhaps another builds: neither is waited for."""
+        """Return candidates without waiting for a writer or for a build of the index."""
         upkeep = self._upkeep
         if upkeep.backend.kind == "exact" and self._outgrown():
             return nearest_of_all(self._cache, self._guard, self._reading, unit, 2 * k)
@@ -231,7 +231,7 @@ class NearestIndex:
     # ---- measuring ---------------------------------------------------------------------------------
 
     def measure(self, queries: int = 20) -> float:
-        """Return recall at 10 on sampled nodes, against looking at every vector; `status` keeps it.
+        """Return recall at 10 on sampled nodes against brute force; `status` keeps it.
 
         If it is below 0.95, more lists are looked at from now on. If that does not help, or takes far more
         lists than it did at first, every vector is read again and the index built anew. What is returned was
@@ -246,7 +246,7 @@ class NearestIndex:
         return share if share >= _FLOOR else self._improved(askers, share)
 
     def _improved(self, askers: Nodes, share: float) -> float:
-        """Look at more lists, or build anew; return the recall after it."""
+        """Raise recall by more lists or by a rebuild; return the recall afterwards."""
         backend, old = self._upkeep.backend, False
         if isinstance(backend, InvertedLists) and self._probes is None and backend.probes < backend.lists:
             self._choose_probes(backend, backend.probes + 1)
@@ -264,7 +264,7 @@ class NearestIndex:
         return self._best_recall
 
     def _ask(self, askers: Nodes) -> float:
-        """Ask for the neighbours of nodes; keep and return the share of the true ones among the answers."""
+        """Measure recall on these nodes; keep and return it."""
         asked, self._measuring = self._questions(askers), True
         try:
             found = [self._answered(*each) for each in zip(asked.units, askers, strict=True)]
@@ -274,13 +274,13 @@ class NearestIndex:
         return self._recall
 
     def _questions(self, askers: Nodes) -> RecallQuestions:
-        """Return what is asked, with true answers: from the vectors, not from what is on the backend."""
+        """Return queries with their true neighbours, from current vectors and not from the backend."""
         vectors = self._read(askers)
         units = to_units(vectors, norms(vectors))
         return ask(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
 
     def _answered(self, query: Float32, asker: int) -> tuple[Nodes, Float64]:
-        """Return who is answered and is there, with cosines of vectors that are read again."""
+        """Return the nodes found for a query that are in the graph, with cosines of current vectors."""
         found = self.candidates(query, AT, int(asker))
         with self._guard:
             nodes, _ = top_k(self._cache, found, query, AT)
@@ -293,7 +293,7 @@ class NearestIndex:
             return self._state.reading().vectors(nodes)
 
     def status(self) -> IndexStatus:
-        """Return how the index stands; no vector is read for it."""
+        """Return the state of the index, without reading any vector."""
         with self.lock, self._guard:
             self._upkeep.poll()
         backend = self._upkeep.backend

@@ -25,7 +25,7 @@ _PRODUCTS = 1 << 22  # of askers and candidates that are held at once
 
 
 def rounding(dim: int) -> float:
-    """Return how far apart two cosines may be that were summed in float32 and are the same.
+    """Return the largest difference by which float32 sums can separate two equal cosines.
 
     A sum of n products of numbers whose squares sum to one is off by n units of rounding at most, in whatever
     order it is taken; some more for the division by the length.
@@ -34,7 +34,7 @@ def rounding(dim: int) -> float:
 
 
 class VectorCache:
-    """Vectors of all nodes, read again only where an update moved them."""
+    """Cached vectors of all nodes; only stale ones are read again."""
 
     def __init__(self, state: StateReader, changes: ChangeRecord) -> None:
         self.state, self.changes = state, changes
@@ -44,11 +44,11 @@ class VectorCache:
         self._model, self._readout = state.model, state.reading()
 
     def forget(self) -> None:
-        """Read every vector again, whoever moved."""
+        """Invalidate the cache: every vector is read again."""
         self._read_at[:] = -1
 
     def refresh(self, nodes: Nodes) -> tuple[Float32, Float64]:
-        """Return vectors and lengths of nodes as they are now."""
+        """Return current vectors and lengths of nodes."""
         self.state.check()
         self._reserve()
         stale = nodes[~self.changes.is_fresh(nodes, self._read_at[nodes])]
@@ -57,22 +57,22 @@ class VectorCache:
         return self._vectors[nodes], self._lengths[nodes]
 
     def stale(self) -> Nodes:
-        """Return the nodes whose vectors are not as they are now."""
+        """Return the nodes whose cached vectors are outdated."""
         self._reserve()
         high = self.state.graph.ids.high
         here = np.flatnonzero(self.state.graph.here[:high]).astype(np.int32)
         return here[~self.changes.is_fresh(here, self._read_at[here])]
 
     def arrays(self) -> tuple[Float32, Float64]:
-        """Return vectors and lengths by node as they were when they were read last; not to be changed."""
+        """Return cached vectors and lengths by node, maybe outdated; the caller must not change them."""
         return self._vectors, self._lengths
 
     def peek(self, nodes: Nodes) -> Float32:
-        """Return vectors as they were when they were read last; they must have been."""
+        """Return cached vectors, maybe outdated, of nodes that were read before."""
         return self._vectors[nodes]
 
     def one(self, node: int) -> Float32:
-        """Return the vector of one node as it is now, (dim,); the caller may change it."""
+        """Return the current vector of one node, (dim,); the caller may change it."""
         self.state.check()
         if node >= len(self._read_at) or not self.changes.one_is_fresh(node, self._read_at[node]):
             self._reserve()
@@ -126,7 +126,7 @@ def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tupl
 def top_k_of_each(
     cache: VectorCache, candidates: Nodes, askers: Nodes, k: int
 ) -> Iterator[tuple[Nodes, Float64]]:
-    """Yield what `top_k` returns for the vector of each asker, none being its own neighbour.
+    """Yield what `top_k` returns for each query node; no node is its own neighbour.
 
     A product of matrices finds, for many askers at once, all who may be among the k; `top_k` ranks these.
     """
@@ -149,7 +149,7 @@ def top_k_of_each(
 def read_stale(
     cache: VectorCache, guard: AbstractContextManager[Any], cancelled: Callable[[], bool] = lambda: False
 ) -> None:
-    """Read every vector that moved since it was read, some at a time, until it is cancelled."""
+    """Read all stale vectors, in blocks, until done or cancelled."""
     with guard:
         stale = cache.stale()
     for start in range(0, len(stale), _BLOCK):
@@ -167,7 +167,7 @@ def nearest_of_all(
     query: Float32,
     k: int,
 ) -> Nodes:
-    """Return the k nearest by cosine and all who may be as near, of vectors as they were a moment ago."""
+    """Return the k nearest nodes and all that tie within rounding, by slightly outdated vectors."""
     with guard:
         unread = len(cache.stale())
     if unread > MOST_UNREAD:

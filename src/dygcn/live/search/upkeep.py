@@ -1,4 +1,4 @@
-"""Vectors that are kept for searching, and who waits to be put there."""
+"""Upkeep of a search backend: which nodes wait to be put there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLOCK, _SMALL_BLOCK = 1 << 14, 512
 
 
 class Cancelled(Exception):
-    """The index is wanted no longer; what was being built is left as it is, and nobody was shown it."""
+    """The build of an index was cancelled; its partial result was never used."""
 
 
 class Upkeep:
@@ -46,7 +46,7 @@ class Upkeep:
         self.cancelled = False
 
     def poll(self) -> None:
-        """Read who moved and who left since; take old vectors from the backend."""
+        """Read which nodes moved and which left; remove their old vectors from the backend."""
         graph = self._state.graph
         if self._position == self._changes.last and len(self.backend) == len(graph):
             return
@@ -65,7 +65,7 @@ class Upkeep:
             self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))
 
     def put(self, limit: int | None = None) -> int:
-        """Put those who wait longest on the backend, after `poll`; return how many."""
+        """Put the longest waiting nodes on the backend, after `poll`; return how many."""
         taken = self.dirty[:limit]
         if len(taken):
             self._drop(taken[self._held[taken] > 0])
@@ -75,7 +75,7 @@ class Upkeep:
         return len(taken)
 
     def fill(self, backend: UnitRows | InvertedLists) -> Callable[[], None]:
-        """Put every node on an empty backend, beside the one that is asked meanwhile."""
+        """Put every node on an empty backend, while the old one answers; return the call that swaps them."""
         with self.guard:  # one moment for all three: another thread may bring nodes in between
             held = np.zeros(self._state.graph.ids.high, np.int8)
             nodes, position = self._numbers(), self._changes.last
@@ -90,11 +90,11 @@ class Upkeep:
         return swap
 
     def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
-        """Yield all nodes, in parts, with the vectors that they have now, whatever is on the backend."""
+        """Yield all nodes, in blocks, with their current vectors, whatever is on the backend."""
         yield from self._units(self.numbers())
 
     def numbers(self) -> Nodes:
-        """Return all nodes of the graph, in the order of their numbers."""
+        """Return all nodes of the graph in ascending order."""
         with self.guard:
             return self._numbers()
 

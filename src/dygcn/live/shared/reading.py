@@ -35,7 +35,7 @@ _NONE = np.empty(0, np.int32)
 
 
 class _View:
-    """The arrays of one generation."""
+    """The mapped arrays of one generation."""
 
     def __init__(self, process: int, generation: int, listed: segments.ArrayList) -> None:
         def at(place: segments.Place) -> NDArray[Any]:
@@ -71,14 +71,14 @@ class _View:
         )
 
     def pull(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
-        """Get messages of heavy nodes, as they were after a change; False: they were written meanwhile."""
+        """Copy the messages of heavy nodes as of a change; return False if they were written meanwhile."""
         if self._pulled is None:
             latest[:] = 0
             return True
         return self._pulled.copy(nodes, tick, latest)
 
     def vectors(self, nodes: Nodes) -> Float32:
-        """Read vectors, with the messages that were pulled last."""
+        """Compute vectors, with the messages that were pulled last."""
         pulls = None if self._pulled is None else self._pulled.pulls()
         return self.plan.vectors(nodes, self.ids, self.units, self.sums, pulls)
 
@@ -97,7 +97,7 @@ class _View:
         return found
 
     def find(self, column: IdColumn) -> Nodes | None:
-        """Return the nodes of ids, if all are in the graph and have rows in these arrays."""
+        """Return the nodes of ids; None unless all are in the graph and inside these arrays."""
         if column.kind != self.ids.kind or len(column) == 0:
             return None
         nodes = self.ids.find(column)
@@ -106,7 +106,7 @@ class _View:
 
 
 class _Pulled:
-    """Arcs to heavy nodes and messages of these, and copies to read from."""
+    """Arcs to heavy nodes and the messages of these, with copies to read from."""
 
     def __init__(self, listed: segments.PulledPlaces, at: Callable[[segments.Place], NDArray[Any]]) -> None:
         self._arcs = PulledArcs(*(at(place) for place in listed.arcs))
@@ -154,7 +154,7 @@ class RowReader(threading.local):
                 return sequence
 
     def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and the vector that a node has at it; None: ask the writer."""
+        """Return a sequence and the vector of a node as of it; None: ask the writer."""
         for tried in range(_TRIES):
             if tried > 1:
                 time.sleep(_PAUSE * 2 ** (tried - 4))  # the change is still being made
@@ -199,7 +199,7 @@ class RowReader(threading.local):
         return None
 
     def _read(self, view: _View, column: IdColumn, nodes: Nodes, tick: int) -> tuple[int, Float32] | None:
-        """Read all, then what was written meanwhile, until nothing was; None: ids or arrays are others.
+        """Read all rows, and again those written meanwhile, until none was; None: ids or arrays changed.
 
         What a node pulls is a part of its vector: who pulls another message than before is read again, too.
         """
@@ -250,7 +250,7 @@ class RowReader(threading.local):
         return published(self._words, segments.GENERATION) == view.generation
 
     def _sequence_of(self, tick: int) -> int | None:
-        """Return the sequence of a tick; None if that is too long ago."""
+        """Return the sequence of a tick; None if the tick is too old."""
         sequence = int(self._words[segments.SEQUENCES + tick % segments.KEPT])
         behind = published(self._words, segments.TICK) - tick
         return sequence if behind < segments.KEPT - 1 else None

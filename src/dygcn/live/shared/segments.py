@@ -18,7 +18,7 @@ _HEAD = 64  # bytes before an array: its serial number, and the rest of a cache 
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an array is: a file of a process, and what must stand at its beginning."""
+    """Where another process finds an array: a file descriptor, and the serial number in that file."""
 
     fd: int  # -1: the array is empty
     serial: int
@@ -33,7 +33,7 @@ class Segments:
         self._files: dict[int, tuple[int, int]] = {}  # address of an array -> its file and serial number
 
     def zeros(self, shape: int | tuple[int, ...], kind: Any) -> NDArray[Any]:
-        """Return an array of zeros; in the place of `numpy.zeros`."""
+        """Return an array of zeros, in a memory file of its own; replaces `numpy.zeros`."""
         count, kind = int(np.prod(shape)), np.dtype(kind)
         if count == 0:
             return np.zeros(shape, kind)
@@ -48,12 +48,12 @@ class Segments:
         return array
 
     def place(self, array: NDArray[Any]) -> Place:
-        """Return where an array of this object is."""
+        """Return the place of an array that this object allocated."""
         fd, serial = self._files[array.ctypes.data] if array.size else (-1, 0)
         return Place(fd, serial, array.dtype.str, array.shape)
 
     def copied(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return a copy that can be mapped."""
+        """Return a copy of an array, which other processes can map."""
         fresh = self.zeros(array.shape, array.dtype)
         fresh[...] = array
         return fresh
@@ -101,7 +101,7 @@ LIST_ROOM = 1 << 18  # bytes
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """What a process needs to find the rows of another."""
+    """The facts with which a process finds the rows of another."""
 
     process: int
     words: Place
@@ -109,7 +109,7 @@ class Handle(msgspec.Struct, frozen=True):
 
 
 class OrderPlaces(msgspec.Struct, frozen=True):
-    """The sums of one order."""
+    """The arrays with the sums of one order."""
 
     degree: Place
     slot: Place
@@ -121,7 +121,7 @@ class OrderPlaces(msgspec.Struct, frozen=True):
 
 
 class PulledPlaces(msgspec.Struct, frozen=True):
-    """What readers add to the sums of the last order: arcs, and messages of heavy nodes, now and before."""
+    """Arrays that readers add to the sums of the last order: arcs, heavy nodes' messages now and before."""
 
     arcs: list[Place]
     slot: Place
@@ -133,7 +133,7 @@ class PulledPlaces(msgspec.Struct, frozen=True):
 
 
 class UnitPlaces(msgspec.Struct, frozen=True):
-    """Where features are looked up, or how they are drawn."""
+    """The arrays for looking up features, or for drawing them."""
 
     hashed: bool
     seed: int
@@ -144,7 +144,7 @@ class UnitPlaces(msgspec.Struct, frozen=True):
 
 
 class ArrayList(msgspec.Struct, frozen=True):
-    """Every array that a vector is read from, and the numbers of the model."""
+    """Every array that vectors are computed from, and the numbers of the model."""
 
     kind: str
     seed: int

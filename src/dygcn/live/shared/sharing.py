@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def can_share(state: StateReader) -> TypeGuard[State]:
-    """Say whether other processes can read the vectors of a state.
+    """Return whether other processes can read the vectors of a state.
 
     They can on Linux, with compiled loops (which write in an order that others may rely on), if the rule is
     the exact one and its features are looked up rather than stored.
@@ -43,7 +43,7 @@ def _is_compiled() -> bool:
 
 
 class SharedRows:
-    """Puts the rows of a state into shared memory, and publishes every whole change."""
+    """Puts the rows of a state into shared memory, and publishes every complete change."""
 
     def __init__(self, state: State, sequence: Callable[[], int]) -> None:
         self._state, self._sequence = state, sequence
@@ -59,12 +59,12 @@ class SharedRows:
         self.publish()
 
     def handle(self) -> bytes:
-        """Return what `RowReader` takes."""
+        """Return the handle that `RowReader` takes."""
         place = self._segments.place
         return msgspec.json.encode(segments.Handle(os.getpid(), place(self._words), place(self._list)))
 
     def publish(self) -> None:
-        """Let readers see the state as it is now."""
+        """Publish the current state to readers."""
         graph, rule = self._state.graph, self._state.exact
         if self._state.model is not self._model:
             self._share_hashes()
@@ -79,16 +79,16 @@ class SharedRows:
         self._now[0] = tick + 1
 
     def close(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._state.transaction.after = None
 
     def _share_hashes(self) -> None:
-        """Let readers find no row for ids that were forgotten; none of these is in the graph now."""
+        """Remove forgotten ids from the shared table of rows; none of these ids is in the graph."""
         self._hashes[...] = self._features.unit_table(self._state.graph.ids).arrays[0]
         self._model = self._state.model
 
     def _share_model(self) -> None:
-        """Copy what never changes, once; only hashes of rows may, see `_share_hashes`."""
+        """Copy the constant parts of the model, once; only hashes may change, see `_share_hashes`."""
         state, memory = self._state, self._segments
         features, plan = state.exact.features, read_plan(state.model, state.exact)
         assert isinstance(features, Hashed | Walks)

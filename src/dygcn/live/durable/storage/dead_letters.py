@@ -1,4 +1,4 @@
-"""Dead letters in the file of the log: written, listed, and taken away when replayed or discarded.
+"""Dead letters in the file of the log: written, listed, and deleted when replayed or discarded.
 
 Of a message with many bad events the first hundred have a letter each, and the others share letters: a letter
 costs as much as ten ordinary events, and a request of bad ones must not cost more than five of good ones.
@@ -62,7 +62,7 @@ def bury(db: sqlite3.Connection, dead: Sequence[DeadLetter]) -> None:
 
 
 def shared(dead: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Return the dead letters to write: of many events of one message, those with like reasons share one."""
+    """Return the dead letters to write: events of one message with similar reasons share one."""
     found: list[DeadLetter] = []
     for _, run in groupby(dead, attrgetter("stream", "offset")):
         letters = list(run)
@@ -91,7 +91,7 @@ def _joined(letters: list[DeadLetter]) -> list[DeadLetter]:
 
 
 def events_of(letter: DeadLetter) -> list[DeadLetter]:
-    """Return a dead letter for each event of one, with its own row and reason; nearly always itself."""
+    """Return a dead letter for each event in one, with its own row and reason; usually just itself."""
     if _SHARED.match(letter.reason) is None:
         return [letter]
     try:
@@ -108,7 +108,7 @@ def events_of(letter: DeadLetter) -> list[DeadLetter]:
 def without_dropped(
     letters: Sequence[tuple[int, DeadLetter]], drop: Callable[[DeadLetter], bool]
 ) -> tuple[list[int], list[DeadLetter]]:
-    """Return the numbers of dead letters to delete, and new ones for the events of them that stay."""
+    """Return the numbers of dead letters to delete, and new ones for their events that stay."""
     gone: list[int] = []
     left: list[DeadLetter] = []
     for number, letter in letters:
@@ -156,5 +156,5 @@ def letter_sum(letter: tuple[object, ...]) -> bytes:
 
 
 def _text(text: str) -> str:
-    """Return a text that SQLite can store: half a surrogate pair cannot be."""
+    """Return a text without lone surrogates, which SQLite cannot store."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -28,7 +28,7 @@ _HEAD = 2 * len(_MARK)
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """What is to be appended."""
+    """An entry to append."""
 
     kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
     stream: str = ""  # where it came from; "": repeats are not noticed
@@ -38,7 +38,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was appended. Entries of one `batch_id` were applied together."""
+    """An appended entry. Entries with one `batch_id` were applied together."""
 
     seq: int
     batch_id: int
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A stretch of a log that readers and sinks take for one history."""
+    """A stretch of a log that readers and sinks treat as one history."""
 
     generation: int  # milliseconds since 1970 when it began; of two epochs the greater one wins
     id: str  # random, 16 hexadecimal digits
@@ -80,7 +80,7 @@ class Epoch:
 
 
 def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> bytes:
-    """Return the checksum of an entry and of all before it."""
+    """Return the checksum of an entry and all entries before it."""
     digest = hashlib.blake2b(chain, digest_size=16)
     head = (
         f"{seq} {batch_id} {entry.kind} {entry.offset} {len(entry.stream)} {entry.stream} {len(entry.body)}"
@@ -91,7 +91,7 @@ def chained(chain: bytes, seq: int, batch_id: int, entry: NewEntry | Entry) -> b
 
 
 def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
-    """Return the chain value of an entry, which is the next one and what was written."""
+    """Return the chain value of an entry; raise unless it is the next one and undamaged."""
     whole = (
         entry.seq == expected
         and isinstance(entry.batch_id, int)
@@ -113,7 +113,7 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
 def check_entries(
     path: Path, some: Callable[[int], list[Entry]], after: int, chain: bytes
 ) -> Iterator[Entry]:
-    """Yield the entries behind a sequence, each checked against the checksum of all before it.
+    """Yield the entries after a sequence, each checked against the checksum of all before it.
 
     `some` returns the next entries behind a sequence, as many as fit into memory.
     """
@@ -125,7 +125,7 @@ def check_entries(
 
 
 def redacted(entry: Entry, body: bytes) -> bytes:
-    """Return the body of a redacted entry around what is left of the original one."""
+    """Return the body of a redacted entry around the rest of the original one."""
     return _MARK + _checksum(entry, body) + body
 
 
@@ -135,7 +135,7 @@ def clear_body(body: bytes) -> bytes:
 
 
 def is_redacted(entry: Entry) -> bool:
-    """Return whether an entry was redacted, and matches the checksum that was written then."""
+    """Return whether an entry was redacted, and matches the checksum of the redaction."""
     if not isinstance(entry.body, bytes) or not entry.body.startswith(_MARK):
         return False
     return entry.body[:_HEAD] == _MARK + _checksum(entry, entry.body[_HEAD:])

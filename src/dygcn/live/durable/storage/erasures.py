@@ -35,7 +35,7 @@ _FORMAT, _STRONG, _QUICK = 1, 16, 8  # bytes of the hash that decides, and of th
 
 
 class Erasure(msgspec.Struct, forbid_unknown_fields=True):
-    """Ids that were forgotten by one call."""
+    """The ids that one call forgot."""
 
     sequence: int  # of the log when they left; digests noted up to it are void. NOT_YET: they have not left
     at: float  # seconds since 1970
@@ -70,7 +70,7 @@ class Erasures:
         return max((one.sequence for one in self.all if one.sequence != NOT_YET), default=-1)
 
     def pending_at(self, sequence: int) -> list[int]:
-        """Return the numbers of pending erasures whose ids are in what the folder was at a sequence.
+        """Return the numbers of pending erasures that the folder's files at a sequence are older than.
 
         What was written since the ids left is of new persons, and stays.
         """
@@ -79,17 +79,17 @@ class Erasures:
     # ---- writing -----------------------------------------------------------------------------------
 
     def add(self, ids: IdColumn, *, t: int | float | None, offsets: Mapping[str, int]) -> None:
-        """Write down that ids are forgotten; the erasure is pending until `complete`."""
+        """Record that ids are forgotten; the erasure is pending until `complete`."""
         hashes = [f"{quick:016x}{strong.hex()}" for quick, strong in zip(*self._hashes(ids), strict=True)]
         known = self._offsets_at(len(self.all))
         self._write([*self.all, Erasure(NOT_YET, time.time(), t, _changed(known, offsets), hashes)])
 
     def leave(self, sequence: int) -> None:
-        """Write down that the ids of pending erasures left the graph at a sequence."""
+        """Record that the ids of pending erasures left the graph at a sequence."""
         self._write([replace(one, sequence=min(one.sequence, sequence)) for one in self.all])
 
     def complete(self) -> None:
-        """Write down that no file names the ids of erasures."""
+        """Record that no file names the ids of these erasures any longer."""
         self._write([replace(one, done=True) for one in self.all])
 
     def take_over(self, other: Erasures) -> None:
@@ -154,7 +154,7 @@ class Erasures:
         return any(self.is_old(number, stream, offset, t) for number in self.numbers_of(values))
 
     def numbers_of(self, values: Iterable[int | str]) -> set[int]:
-        """Return the numbers of the erasures of some values, each of which may be an id or anything else."""
+        """Return the numbers of the erasures of some values, ids or not; -1 where there is none."""
         key = bytes.fromhex(self._key)
         kinds = (("int64" if isinstance(value, int) else "string", value) for value in set(values))
         found = (self._numbers.get(_strong(key, kind, value), ()) for kind, value in kinds)
@@ -179,7 +179,7 @@ class Erasures:
         self._quick: UInt64 = np.sort(np.fromiter(quick, np.uint64, len(quick)))
 
     def _offsets_at(self, number: int) -> dict[str, int]:
-        """Return the offsets of streams at an erasure; of one that is to come, those at the last one."""
+        """Return the offsets of streams at an erasure; for the next erasure, those at the last one."""
         found = ((stream, _at(known, number)) for stream, known in self._by_stream.items())
         return {stream: offset for stream, offset in found if offset >= 0}
 

@@ -68,7 +68,7 @@ class FolderLock:
 
     @property
     def inherited(self) -> bool:
-        """Whether this process was forked from the one that has the folder open: then it does not write."""
+        """Whether this process was forked from the one that opened the folder: then it does not write."""
         return os.getpid() != self._process
 
     def check_process(self) -> None:
@@ -81,7 +81,7 @@ class FolderLock:
             )
 
     def stands(self) -> bool:
-        """Return whether the locked file still has its name; otherwise another process may own the folder."""
+        """Return whether the locked file still has its name; if not, another process may own the folder."""
         try:
             return _identity(os.stat(self._locked)) == self._identity
         except OSError:
@@ -101,7 +101,7 @@ class FolderLock:
             self.release()
 
     def leave(self) -> None:
-        """Close what a fork left of a lock, which stays with the process that holds it."""
+        """Close a forked process's copy of the lock; the lock stays with the process that took it."""
         while self._handles:
             os.close(self._handles.pop())
 
@@ -140,7 +140,7 @@ def check_log(folder: Path) -> None:
 
 
 def mark_durable(folder: Path) -> None:
-    """Write down that a folder has a log, so that the log is missed if it goes."""
+    """Record that a folder has a log, so that a missing log is noticed."""
     mark = folder / MARK_FILE
     if os.path.exists(mark):
         return
@@ -199,7 +199,7 @@ def prepare_layout(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> None:
-    """Rename a damaged snapshot, so that it is not listed; the last such one is kept."""
+    """Rename a damaged snapshot so that it is not listed; the latest renamed one is kept."""
     aside = path.parent / DAMAGED
     if not path.exists():
         return
@@ -229,7 +229,7 @@ def drop_snapshots(folder: Path, sequences: Collection[int]) -> None:
 
 
 def own_bytes(snapshot: Path) -> int:
-    """Return how many bytes go with a snapshot: its files, but for those that have another name."""
+    """Return the bytes that deleting a snapshot frees: its files without other hard links."""
     try:
         files = [path.stat() for path in _inside(snapshot)]
     except OSError:
@@ -238,7 +238,7 @@ def own_bytes(snapshot: Path) -> int:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what a process that died left half written."""
+    """Delete half-written files of a process that died."""
     own = (path for path in folder.iterdir() if path.name.startswith(_HALF_WRITTEN))
     for path in (*own, *_inside(folder / SNAPSHOTS), *_inside(folder / CURSORS)):
         if path.name.startswith(".") and _is_own_folder(path):
@@ -248,7 +248,7 @@ def clear_leftovers(folder: Path) -> None:
 
 
 def read_cursor(folder: Path, name: str) -> str | None:
-    """Return the cursor that was last kept under a name; None if there is none, or it is damaged."""
+    """Return the cursor last stored under a name; None if there is none, or it is damaged."""
     try:
         content = _read_file(_cursor_file(folder, name))
         cursor = msgspec.json.decode(content, type=dict[str, str]).get("cursor", "")
@@ -267,7 +267,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def keep_cursor(folder: Path, name: str, text: str) -> None:
-    """Keep how far a reader of changes came. Losing it costs work, never a row: writes are idempotent."""
+    """Store the cursor of a reader of changes. Losing it costs work, never a row: writes are idempotent."""
     file = _cursor_file(folder, name)
     make_folder(file.parent)
     beside = file.with_name(f".{file.name}.{os.getpid()}")

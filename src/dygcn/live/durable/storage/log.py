@@ -123,13 +123,13 @@ class EventLog:
         return not self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     def _checkpoint(self) -> None:
-        """Put on disk what a process that died may have left in the cache alone: from here on it is done."""
+        """Sync what a dead process may have left in the cache only: from here on it counts as committed."""
         if not self._truncated():
             raise StorageError(f"{self.path} is being read by another program; stop that one first")
         sync_names(self.path.parent)
 
     def _read_end(self, reached: Reached | None) -> None:
-        """Read where the log ends, and compare it with where it is known to have ended."""
+        """Read the end of the log, and compare it with the watermark."""
         about = read_about(self._db, self.path)
         genesis = about["genesis"]
         self.genesis: bytes = genesis
@@ -222,7 +222,7 @@ class EventLog:
             return len(known)
 
     def prune(self, below: int) -> None:
-        """Forget entries before a sequence: a snapshot holds them. The last one always stays."""
+        """Delete entries before a sequence, which a snapshot covers. The last entry always stays."""
         with self._lock:
             self.check()
             with self._failing():
@@ -280,14 +280,14 @@ class EventLog:
             self.keep_log = text
 
     def note_snapshot(self, sequence: int) -> None:
-        """Remember that the snapshot of a sequence is on disk, so that it is missed if it goes."""
+        """Record that the snapshot of a sequence is on disk, so that a missing one is noticed."""
         with self._lock, self._failing():
             self.saved = max(self.saved, sequence)
             self._watermark.reach(Reached(self.genesis, self.last, self.chain, self.saved))
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """After a write that failed, accept nothing more: only opening the log again says what it holds."""
+        """Accept nothing after a failed write: only reopening the log shows what it holds."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -300,7 +300,7 @@ class EventLog:
         self._db.execute("COMMIT")
 
     def fail(self, error: BaseException) -> WriteFailed:
-        """Accept nothing more, since a write failed; return the error to raise."""
+        """Accept no more writes after a failure; return the exception to raise."""
         if self.failure is None:
             said = str(error) or type(error).__name__
             self.failure = WriteFailed(
@@ -312,7 +312,7 @@ class EventLog:
         return self.failure
 
     def check(self) -> None:
-        """Make sure that this process may write."""
+        """Raise unless this process may write."""
         self.check_process()
         if self.failure is not None:
             raise self.failure
@@ -322,7 +322,7 @@ class EventLog:
             raise self.fail(OSError("it was moved, removed or replaced since it was opened"))
 
     def check_process(self) -> None:
-        """Refuse a process that was forked: connections of SQLite are of no use there, also for reading."""
+        """Refuse a forked process: SQLite connections must not cross a fork, not even for reading."""
         if self._held is not None:
             self._held.check_process()
 
@@ -336,7 +336,7 @@ class EventLog:
     # ---- reading -----------------------------------------------------------------------------------
 
     def chain_at(self, seq: int) -> bytes | None:
-        """Return the checksum of everything up to an entry, None if neither file nor memory has it."""
+        """Return the checksum of everything up to an entry; None if neither file nor memory holds it."""
         if seq == 0:
             return self.genesis
         known = self._chains.at(seq)
@@ -369,14 +369,14 @@ class EventLog:
         return total
 
     def entries(self, after: int, chain: bytes) -> Iterator[Entry]:
-        """Yield the entries behind a sequence, each checked against the checksum of all before it."""
+        """Yield the entries after a sequence, each checked against the checksum of all before it."""
         self._chains.note(after, chain)
         for entry in check_entries(self.path, self._some, after, chain):
             self._chains.note(entry.seq, entry.chain)
             yield entry
 
     def _some(self, after: int) -> list[Entry]:
-        """Return the next entries, not more than fit into memory."""
+        """Return the next entries, as many as fit into memory."""
         with self._lock, reading(self):
             return some_entries(self._db, after)
 
@@ -393,7 +393,7 @@ class EventLog:
             return self._checked(newest(self._db, limit, before, stream, reason))
 
     def letters(self, numbers: Collection[int]) -> list[tuple[int, DeadLetter]]:
-        """Return dead letters by their numbers, in order; those that are not there are left out."""
+        """Return dead letters by number, in order; unknown numbers are left out."""
         with self._lock, reading(self):
             return self._checked(named(self._db, numbers))
 
@@ -410,7 +410,7 @@ class EventLog:
 
 @contextmanager
 def reading(log: EventLog) -> Iterator[None]:
-    """Turn what SQLite says of a file that it cannot read into an error of ours."""
+    """Turn SQLite's errors about an unreadable file into errors of dygcn."""
     log.check_process()
     try:
         yield
@@ -421,7 +421,7 @@ def reading(log: EventLog) -> Iterator[None]:
 
 
 class Chains:
-    """Chain values of sequences that follow each other; the oldest are forgotten first.
+    """Chain values of consecutive sequences; the oldest are dropped first.
 
     It has a lock of its own: readers must not wait for the log, which holds its lock while the disk syncs.
     """
@@ -432,7 +432,7 @@ class Chains:
         self._values = bytearray()
 
     def note(self, sequence: int, chain: bytes) -> None:
-        """Remember the chain value of a sequence; one behind a gap begins the record anew."""
+        """Record the chain value of a sequence; after a gap, the record starts over."""
         with self._lock:
             following = self._first + len(self._values) // _CHAIN
             if sequence < following and self._values:

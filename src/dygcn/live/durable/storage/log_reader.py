@@ -81,7 +81,7 @@ class LogReader:
         self._db.close()
 
     def entry(self, seq: int) -> Entry | None:
-        """Return an entry whose time is what was written, None if the log does not have it."""
+        """Return an entry whose time is undamaged; None if the log does not have it."""
         with self._reading():
             row = self._db.execute(_ROW, (seq,)).fetchone()
         if row is None:
@@ -124,7 +124,7 @@ class LogReader:
         return low if low >= self.first else None
 
     def entries(self, after: int, chain: bytes, upto: int) -> Iterator[Entry]:
-        """Yield the entries behind one, up to another, each checked against the checksum of all before it."""
+        """Yield the entries after one, up to another, each checked against the checksum of all before it."""
         last = after
         for entry in islice(check_entries(self.path, self._some, after, chain), max(upto - after, 0)):
             last = entry.seq

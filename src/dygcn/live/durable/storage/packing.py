@@ -38,7 +38,7 @@ _decoder = msgspec.msgpack.Decoder(_Packed)
 
 
 def pack(batch: EventBatch, now: float | None = None) -> bytes:
-    """Return a batch as bytes, with the time that was given beside it."""
+    """Return a batch and its `now` as bytes."""
     src, src_text = _pack_ids(batch.src)
     dst, dst_text = _pack_ids(batch.dst)
     packed = (
@@ -108,7 +108,7 @@ def unpack_tolerance(body: bytes) -> float:
 
 
 def _check(batch: EventBatch, now: float | None) -> None:
-    """Refuse impossible events: a checksum shows that bytes are undamaged, not that they make sense."""
+    """Refuse impossible events: a checksum shows only that the bytes are undamaged."""
     if batch.src.kind != batch.dst.kind:
         raise ValueError("ids of two types")
     refuse(op_faults(batch.op))

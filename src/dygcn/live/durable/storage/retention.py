@@ -1,4 +1,4 @@
-"""How much of the past a folder keeps: a span of time, or so many bytes."""
+"""Retention: how much of the past a folder keeps, as a span of time or a number of bytes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class KeepLog:
         return f"{number // one}{unit}"
 
     def choose(self, old: Sequence[OldSnapshot], newer: OldSnapshot, now: int) -> list[int]:
-        """Return which of the old snapshots stay; the log stays from the oldest of them on."""
+        """Return which old snapshots to keep; the log is kept from the oldest of them on."""
         if self.seconds is not None:
             span = self.seconds * 1_000_000
             reached = [i for i, one in enumerate((newer, *old)) if one.logged <= now - span]
@@ -89,7 +89,7 @@ class KeepLog:
 
 
 def _spread(old: Sequence[OldSnapshot], age: Callable[[OldSnapshot], int], apart: int) -> list[OldSnapshot]:
-    """Return the oldest, those that operations need, and of the rest those that are so far apart in age."""
+    """Return the oldest snapshot, those that operations need, and others spaced apart in age."""
     kept: list[OldSnapshot] = []
     for one in reversed(old):
         if not kept or one.needed or age(kept[-1]) - age(one) >= apart:

@@ -52,7 +52,7 @@ _PATIENCE, _BETWEEN = 10.0, 0.05  # seconds that readers in other processes are 
 
 
 class OwnConnection(sqlite3.Connection):
-    """A connection that only the process ends which made it.
+    """A connection that only the process that made it closes.
 
     SQLite must not close a file in a process that was forked from the one that opened it: there, the
     connection is neither closed nor collected.
@@ -111,7 +111,7 @@ def is_permission(error: Exception) -> bool:
 
 
 def storage_error(path: Path, error: Exception) -> StorageError:
-    """Return what an error of SQLite says of a log: that it is damaged, or that it cannot be used now."""
+    """Return the error for a failure of SQLite: damaged log, or a log that cannot be used now."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF in _SURROUNDINGS and code not in _DAMAGE:
         return StorageError(
@@ -122,7 +122,7 @@ def storage_error(path: Path, error: Exception) -> StorageError:
 
 
 def some_entries(db: sqlite3.Connection, after: int) -> list[Entry]:
-    """Return the next entries behind one, not checked yet, and not more than fit into memory."""
+    """Return the next entries after one, unchecked, as many as fit into memory."""
     found, size = [], 0
     rows = db.execute("SELECT * FROM entries WHERE seq > ? ORDER BY seq LIMIT ?", (after, _READ_AT_ONCE[0]))
     for row in rows:
@@ -136,7 +136,7 @@ def some_entries(db: sqlite3.Connection, after: int) -> list[Entry]:
 
 
 def check_tables(db: sqlite3.Connection, path: Path) -> bool:
-    """Make sure that a file has the tables of a log, or none yet; return whether it has them."""
+    """Check that a file has the tables of a log, or none yet; return whether it has them."""
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BODY + 4096)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")
@@ -163,7 +163,7 @@ def _other_format(path: Path, found: object) -> UnsupportedFolder:
 
 
 def purge(db: sqlite3.Connection, path: Path, truncated: Callable[[], bool]) -> None:
-    """Write the file anew, so that no free page holds what was deleted, and empty the journal."""
+    """Rewrite the file so that no free page holds deleted data, and empty the journal."""
     db.execute("VACUUM")
     until = time.monotonic() + _PATIENCE
     while not truncated():

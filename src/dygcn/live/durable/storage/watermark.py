@@ -1,4 +1,4 @@
-"""How far a log reached, stored beside it: otherwise a lost end looks like one that was never written.
+"""The watermark: how far a log reached, stored beside it, since a lost end would not show otherwise.
 
 SQLite takes a damaged end of its journal for a transaction that was never committed, and drops it silently.
 The watermark is written after every commit, without waiting for the disk: it is never ahead of what is
@@ -45,7 +45,7 @@ class Watermark:
             raise StorageError(f"{self.path} is not a file")
 
     def read(self) -> Reached | None:
-        """Return what was written last; None if that cannot be known."""
+        """Return the last written record; None if the file is missing or damaged."""
         assert self._file is not None
         os.lseek(self._file, 0, os.SEEK_SET)
         content = os.read(self._file, _SIZE)
@@ -54,7 +54,7 @@ class Watermark:
         return Reached(*_FORM.unpack_from(content))
 
     def reach(self, reached: Reached) -> None:
-        """Write how far the log came. An `OSError` if it cannot be written."""
+        """Write how far the log reached; raise OSError if that fails."""
         assert self._file is not None
         record = _FORM.pack(reached.genesis, reached.sequence, reached.chain, reached.saved)
         os.lseek(self._file, 0, os.SEEK_SET)
