@@ -63,7 +63,7 @@ class Sent(Answer, frozen=True):
 
 
 class OneVector(Answer, frozen=True, omit_defaults=True):
-    """The vector of a node; with `as_of` as it was, and the digest and time of that moment."""
+    """The vector of a node; with `as_of`, that of an earlier moment, with its digest and time."""
 
     id: Id
     vector: Float32
@@ -72,7 +72,7 @@ class OneVector(Answer, frozen=True, omit_defaults=True):
 
 
 class ManyVectors(Answer, frozen=True, omit_defaults=True):
-    """Vectors of those that are in the graph, or were as of a moment, and the ids of those that are not."""
+    """Vectors of the ids that are in the graph, now or as of a moment, and the ids that are not."""
 
     ids: list[Id]
     vectors: _Rows  # a row each
@@ -126,7 +126,7 @@ class Recommended(Answer, frozen=True):
 
 
 class Neighbors(Answer, frozen=True):
-    """With whom a node has an edge now: how many there are, and the first of them by id."""
+    """The nodes that a node has an edge with: their number, and the first of them by id."""
 
     id: Id
     degree: int
@@ -183,7 +183,7 @@ class WouldMove(msgspec.Struct, frozen=True):
 
 
 class WhatIfAnswer(Answer, frozen=True):
-    """What would be; null in place of a node that would not be in the graph."""
+    """The result of a trial; null in place of a node that would not be in the graph."""
 
     rows: int  # of state that the change would touch: its cost
     nodes: int
@@ -207,7 +207,7 @@ class MovedNode(msgspec.Struct, frozen=True):
 
 
 class LeftNode(msgspec.Struct, frozen=True):
-    """An id that is no longer in the graph, and since when."""
+    """An id that left the graph, and the sequence at which it left."""
 
     id: Id
     version: int
@@ -225,7 +225,7 @@ class SurprisingEvent(msgspec.Struct, frozen=True):
 
 
 class Changes(Answer, frozen=True):
-    """What moved behind a cursor, each node once. Ask again with `next`; `latest` skips the rest."""
+    """The changes after a cursor, each node once. Continue with `next`; `latest` skips the rest."""
 
     next: str
     latest: str  # the cursor behind all that there is
@@ -238,7 +238,7 @@ class Changes(Answer, frozen=True):
 
     @property
     def news(self) -> bool:
-        """Whether there is anything in the page; events may surprise, or be missing, where no node moved."""
+        """Whether the page holds anything; surprising or missing events count even if no node moved."""
         return bool(self.moved or self.left or self.reset or self.surprises or self.surprises_missing_to)
 
 
@@ -261,14 +261,14 @@ class ListedDeadLetter(msgspec.Struct, frozen=True):
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Dead letters, newest first; ask with `before` the last number for more."""
+    """Dead letters, newest first; for more, pass the last number as `before`."""
 
     total: int
     dead_letters: list[ListedDeadLetter]
 
 
 class ReplayResult(Answer, frozen=True):
-    """What became of dead letters: how many were applied, and how many are dead still, for a new reason."""
+    """The result of a replay: events applied, and events that failed again with a new reason."""
 
     applied: int
     dead: int
@@ -290,7 +290,7 @@ class Alarm(msgspec.Struct, frozen=True):
 
 
 class ClientForgotten(Answer, frozen=True):
-    """A client is followed no longer: its next request is refused, with the number to go on with."""
+    """A client was forgotten: its next request is refused, with the offset to continue from."""
 
     client: str
     known: bool  # whether there was such a client
@@ -308,7 +308,7 @@ class NodeForgotten(Answer, frozen=True):
 
 
 class QueueStatus(msgspec.Struct, frozen=True):
-    """What waits to be applied."""
+    """The work that waits in the queue."""
 
     events: int
     rows: int
@@ -319,7 +319,7 @@ class QueueStatus(msgspec.Struct, frozen=True):
 
 
 class TrafficStatus(msgspec.Struct, frozen=True):
-    """How much comes in and goes out."""
+    """Events, requests and reads: counts and rates."""
 
     events: int
     requests: int
@@ -379,7 +379,7 @@ class SnapshotStatus(msgspec.Struct, frozen=True):
 
 
 class ServiceStatus(Answer, frozen=True):
-    """Everything worth knowing at a glance."""
+    """The status of the service at a glance."""
 
     version: int
     nodes: int
@@ -410,7 +410,7 @@ class Alive(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Requests should come, and whether events are taken, too (not after a write failed: see /status)."""
+    """Whether the service accepts requests, and whether it accepts events (not after a write failed)."""
 
     ready: bool
     accepting: bool
@@ -426,7 +426,7 @@ class MapPoint(msgspec.Struct, frozen=True):
 
 
 class ChosenNode(Answer, frozen=True):
-    """A node on the map with those near it; who is not among the drawn ones lies beside their nearest."""
+    """A node on the map with its nearest nodes; a node that is not drawn lies beside its nearest."""
 
     id: Id
     points: list[MapPoint]  # the node is the first one

@@ -1,4 +1,4 @@
-"""Bodies of requests. A field that is not declared is refused, and so is a number outside of its bounds."""
+"""Bodies of requests. Undeclared fields and numbers out of bounds are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NearestRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ScoresRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Pairs whose scores are wanted; of two pairs the one with the higher score is likelier linked next."""
+    """Pairs of nodes to score; of two pairs, the one with the higher score is likelier linked next."""
 
     pairs: list[tuple[Id, Id]]
     links: Links = "new"
@@ -40,7 +40,7 @@ class ScoresRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A node, and whom it may be recommended; by default everybody that it is not linked with."""
+    """A node, and the candidates to recommend to it; by default every node it has no edge with."""
 
     id: Id
     k: Annotated[int, Meta(ge=1)] = DEFAULT_K
@@ -51,7 +51,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A change that is only tried."""
+    """A change that is tried and rolled back."""
 
     events: msgspec.Raw | UnsetType = UNSET  # as for POST /v1/events
     add: list[tuple[Id, Id]] | None = None  # edges instead of events
@@ -60,13 +60,13 @@ class ChangeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExplainChangeRequest(ChangeRequest, forbid_unknown_fields=True, kw_only=True):
-    """A node, and a change of at most 1,000 events that would move it; nothing is changed."""
+    """A node, and a change of at most 1,000 events whose effect on the node is measured."""
 
     id: Id
 
 
 class WhatIfRequest(ChangeRequest, forbid_unknown_fields=True, kw_only=True):
-    """A change, and what is asked about the graph as it would be; nothing is changed."""
+    """A change that is tried, and the queries to answer before it is rolled back."""
 
     remove_nodes: list[Id] | None = None  # with all of their edges, after the events
     moved: Annotated[int, Meta(ge=0)] = 100  # how many of those who would move are named

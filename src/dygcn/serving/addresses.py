@@ -70,7 +70,7 @@ def failure(kind: type[_Error], name: str, error: BaseException, secrets: Iterab
 
 
 def read_by_kind(raw: Any, known: Mapping[str, type[Any]], group: str) -> Any:
-    """Return the settings of a source or sink; classes of other distributions are entry points of `group`."""
+    """Return the settings of a source or sink; kinds of other distributions are entry points of `group`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if not isinstance(kind, str):
         raise ValueError(f"Expected a table with the key `kind`, one of {', '.join(known)}")

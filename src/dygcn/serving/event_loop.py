@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 
 
 class LoopThread:
-    """Runs coroutines for callers that are not asynchronous, one loop for as long as a connection lives."""
+    """Runs coroutines for synchronous callers, in one event loop per connection."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

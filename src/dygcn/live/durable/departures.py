@@ -78,7 +78,7 @@ class Departures:
             self._reserve(gone)
 
     def _reserve(self, gone: Gone) -> None:
-        """Drop departures of ids that came back or left again; if over three quarters stay, the oldest."""
+        """Drop departures of ids that came back or left again; if over 3/4 stay, drop the oldest, too."""
         run = _joined(self._runs)
         rows = np.flatnonzero(gone(run.ids))
         last = dict(zip(python_ids(take(run.ids, rows)).tolist(), rows.tolist(), strict=True))

@@ -98,7 +98,7 @@ class StreamOffsets:
             yield name
 
     def take_over(self, other: StreamOffsets) -> None:
-        """Add the offsets of another object."""
+        """Replace all offsets by those of another object."""
         streams, heard, forgotten = other.image()
         self.__init__(streams, heard, forgotten)  # type: ignore[misc]
 

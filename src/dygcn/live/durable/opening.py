@@ -262,7 +262,7 @@ def _erasures_of(path: Path) -> Erasures:
 
 
 def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
-    """Make the copy under another name: the folder appears with its new epoch, or not at all."""
+    """Copy to a temporary folder, begin its epoch, rename it: the copy appears complete or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", CURSORS)

@@ -1,4 +1,4 @@
-"""Every change of state that a service logs, and what turns many tries into few lines.
+"""Every state change that a service logs; repeated failures become few lines.
 
 `note` logs an event of the table. `Reachable` and `Overload` log that a state changed, not each try.
 """
@@ -98,14 +98,14 @@ class Reachable:
         return self._wall if self.failing else None
 
     def works(self) -> None:
-        """Note a try that succeeded."""
+        """Record a successful try."""
         with self._lock:
             self.worked_at = time.time()
             self.failing = False
             self._report()
 
     def fails(self, error: str) -> None:
-        """Note a try that failed."""
+        """Record a failed try."""
         with self._lock:
             if not self.failing and self._believed_working():
                 self._since, self._wall, self._tries = self._clock(), time.time(), 0
@@ -113,7 +113,7 @@ class Reachable:
             self._report()
 
     def report(self) -> None:
-        """Write the line that is due, if one was held back."""
+        """Log the line that was held back, if it is due."""
         with self._lock:
             if self._last_event or self.failing:
                 self._report()
@@ -169,7 +169,7 @@ class Overload:
         self.on = False
 
     def refused(self, events: int, rows: int) -> None:
-        """Note a refused request, and how many events and rows wait."""
+        """Record a refused request, and the number of events and rows that wait."""
         with self._lock:
             self._last = self._clock()
             if not self.on:
@@ -178,7 +178,7 @@ class Overload:
             self._refused += 1
 
     def taken(self) -> None:
-        """End the overload if no request was refused for a while."""
+        """End the overload, if no request was refused for a while."""
         if not self.on:
             return
         with self._lock:

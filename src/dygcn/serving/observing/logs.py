@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@+*()\[\]{}<>#%&'!?~^|-]+")
 
 
 class _Lines(logging.Formatter):
-    """Makes fields of a record: time, level, event, the fields of the event, and the request."""
+    """Makes the fields of a record: time, level, event, the event's fields, and the request id."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -103,7 +103,7 @@ def _shown(value: object) -> str:
 
 
 class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to the standard error that the process has at that moment."""
+    """Writes to whatever standard error is at the moment of writing."""
 
     @property
     def stream(self) -> TextIO:
@@ -111,7 +111,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
     @stream.setter
     def stream(self, _: TextIO) -> None:
-        """Stay with standard error."""
+        """Ignore another stream."""
 
 
 _FORMATTERS: dict[str, type[_Lines]] = {"text": TextLines, "json": JsonLines}

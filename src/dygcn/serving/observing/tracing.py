@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry; while they are off, nothing of it is imported."""
+"""Traces by OpenTelemetry, which is imported only if they are on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LONGEST_CLOSE = 2.0  # seconds
 
 
 class Otel(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Where traces go; the variables OTEL_... of the environment say the rest."""
+    """The collector of traces; environment variables OTEL_... hold further options."""
 
     endpoint: str | None = None  # of OTLP over HTTP: http://127.0.0.1:4318; None: the environment says
     service_name: str = "dygcn"
 
 
 class Tracing:
-    """Makes no spans: used while traces are off. Every method costs a call and nothing else."""
+    """The tracing in use while traces are off: every method does nothing."""
 
     on = False
 
@@ -115,14 +115,14 @@ class OtelTracing(Tracing):
         span.end(end)
 
     def close(self) -> None:
-        """Send spans that wait, for a moment only: a collector that is away does not hold up a drain."""
+        """Send waiting spans, for a moment only: an unreachable collector does not delay a drain."""
         sending = threading.Thread(target=self._provider.shutdown, name="dygcn-traces", daemon=True)
         sending.start()
         sending.join(_LONGEST_CLOSE)
 
 
 def make_tracing(settings: Otel, environment: Mapping[str, str] | None = None) -> Tracing:
-    """Return tracing that is on if the settings or the environment name a collector."""
+    """Return real tracing if the settings or the environment name a collector, else a `Tracing`."""
     found = os.environ if environment is None else environment
     disabled = found.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if disabled or (settings.endpoint is None and not any(found.get(name) for name in _ENDPOINTS)):

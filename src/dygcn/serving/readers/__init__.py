@@ -1,1 +1,1 @@
-"""Processes that listen on the port, answer reads of vectors, and pass everything else to the writer."""
+"""Reader processes: they accept connections, answer reads of vectors, and forward all else to the writer."""

@@ -1,4 +1,4 @@
-"""`python -m dygcn.serving.readers`: one reader; the writer starts it and speaks to it by its pipes."""
+"""`python -m dygcn.serving.readers`: one reader process, which the writer starts and controls by pipes."""
 
 from dygcn.serving.readers.process import main
 

@@ -1,4 +1,4 @@
-"""What a reader answers itself: vectors of now. Whatever is not plainly that is passed to the writer.
+"""The requests that a reader answers: current vectors. All other requests are forwarded to the writer.
 
 Refusals, too, are the writer's: a reader sends nothing but answers and, where the writer is gone, 503.
 """
@@ -35,27 +35,27 @@ _TYPE = (b"content-type", JSON.encode())
 
 
 class SharedVectors(Protocol):
-    """Rows that the writer shares; None: ask the writer."""
+    """The writer's shared rows; a method returns None where only the writer can answer."""
 
     def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
         """Return the sequence and the vector of a node."""
 
     def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]] | None:
-        """Return the sequence, who is there with their vectors, and who is not."""
+        """Return the sequence, the ids in the graph, their vectors, and the missing ids."""
 
 
 class NothingShared:
-    """Nothing is shared, so the writer is asked for everything."""
+    """No rows are shared: every request goes to the writer."""
 
     def vector(self, node: int | str) -> None:
-        """Ask the writer."""
+        """Return None: ask the writer."""
 
     def vectors(self, ids: list[int | str]) -> None:
-        """Ask the writer."""
+        """Return None: ask the writer."""
 
 
 class ReaderApp:
-    """The application of a reader: a plain ASGI callable, whose way to a vector is short."""
+    """The application of a reader: a plain ASGI callable with a short path to a vector."""
 
     def __init__(self, rows: SharedVectors, writer: Writer, current: CurrentSettings, kind: str) -> None:
         self._rows, self._writer, self._current, self._kind = rows, writer, current, kind
@@ -71,7 +71,7 @@ class ReaderApp:
         self._bodies.most = self._current.limits.bodies_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or have the writer answer."""
+        """Answer, or forward the request to the writer."""
         begun, method, path = time.perf_counter(), scope["method"], scope["path"]
         if not scope["query_string"]:
             if method == "GET" and path.startswith(self._one):
@@ -85,7 +85,7 @@ class ReaderApp:
         await self._writer.forward(scope, receive, send)
 
     def answer(self, url: bytes, headers: list[tuple[bytes, bytes]]) -> Answer | None:
-        """Return the answer for the path of one node, without query or escapes; None: ask as usual."""
+        """Return the answer for one node's path, without query or escapes; None: use the ASGI path."""
         return self._vector(url[len(self.prefix) :].decode("ascii"), headers, time.perf_counter())
 
     def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> Answer | None:
@@ -173,12 +173,12 @@ class ReaderApp:
 
 
 def _firsts(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Return the first header of each name, which is the one that the writer looks at."""
+    """Return the first header of each name: the one that the writer uses."""
     return dict(reversed(headers))
 
 
 async def _many(sequence: int, ids: list[Any], vectors: Float32, missing: list[Any]) -> bytes:
-    """Encode many vectors, a part at a time: one that is read meanwhile does not wait for all of them."""
+    """Encode many vectors in parts, so that other requests are answered in between."""
     parts = [b'{"sequence":%d,"ids":%b,"vectors":[' % (sequence, encode(ids))]
     for first in range(0, len(vectors), _AT_ONCE):
         text = vector_text(vectors[first : first + _AT_ONCE])

@@ -17,27 +17,27 @@ _MARKS = b"?", b"%", b"#"  # after which a path has to be parsed
 
 
 class _Answered:
-    """In the place of a request's cycle, once it was answered here; a new one each, as cycles are."""
+    """Stands in for uvicorn's request cycle after an immediate answer; one object for each request."""
 
     __slots__ = ()
     response_complete = True
 
     @property
     def message_event(self) -> _Answered:
-        """Stand in for the event that waits for more of a request."""
+        """The event that uvicorn sets when more of a request arrives."""
         return self
 
     def set(self) -> None:
-        """Wake nobody."""
+        """Do nothing: no task waits."""
 
 
 class ReaderConnection(Connection):
-    """Answers at once what `server_state.at_once` has an answer for."""
+    """Answers at once if `server_state.at_once` returns an answer."""
 
     cycle: Any
 
     def on_headers_complete(self) -> None:
-        """Answer, or begin a request as usual."""
+        """Answer at once, or start a normal request."""
         if not self._answers_at_once():
             super().on_headers_complete()
 

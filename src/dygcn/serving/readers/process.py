@@ -1,4 +1,4 @@
-"""One reader process: it listens, says every second what it answered, and ends with its writer."""
+"""One reader process: it serves, reports its counts every second, and ends with the writer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReaderServer(Listening):
-    """The listening end of a reader. The writer says when it ends; signals to the group do not."""
+    """The server of a reader. The writer decides when it ends; it ignores signals to the group."""
 
     connection = ReaderConnection
 
@@ -41,7 +41,7 @@ class ReaderServer(Listening):
     def _at_once(
         self, url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
     ) -> bytes | None:
-        """Return a whole answer, head and body; None: it takes the usual way."""
+        """Return a complete response, head and body; None: use the ASGI path."""
         if self._counted.refuses(client):
             return None
         answer = self._app.answer(url, headers)
@@ -65,11 +65,11 @@ class ReaderServer(Listening):
         )
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Leave signals alone."""
+        """Do nothing: signals are ignored."""
         return nullcontext()
 
     async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen, and say so."""
+        """Begin to listen, and report the first counts."""
         await super().startup(sockets)
         self._say_counts()
 
@@ -80,7 +80,7 @@ class ReaderServer(Listening):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Finish what was begun."""
+        """Finish open requests, then report the last counts."""
         await super().shutdown(sockets)
         self._say_counts()
 
@@ -90,7 +90,7 @@ class ReaderServer(Listening):
 
 
 def rows_of(handle: str) -> SharedVectors:
-    """Return the rows that the writer shares; those that say "ask the writer" where it shares none."""
+    """Return the writer's shared rows, or a `NothingShared` if there are none to read."""
     if not handle:
         return NothingShared()
     try:
@@ -101,7 +101,7 @@ def rows_of(handle: str) -> SharedVectors:
 
 
 def main() -> None:
-    """Serve until the writer says otherwise, or is gone."""
+    """Serve until the writer says stop, or has ended."""
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the writer has them, too, and decides
         signal.signal(one, signal.SIG_IGN)
     start = msgspec.json.decode(sys.stdin.buffer.readline(), type=Start)
@@ -122,7 +122,7 @@ def _listening(one: socket.socket) -> socket.socket:
 
 
 def _listen_to_writer(server: ReaderServer, current: CurrentSettings, path: str) -> None:
-    """Follow the messages of the writer; when they end the writer is gone, and its socket is removed."""
+    """Follow the writer's messages; at their end the writer is dead, and its socket is removed."""
     try:
         for line in sys.stdin.buffer:
             message = msgspec.json.decode(line, type=ToReader)

@@ -1,4 +1,4 @@
-"""The way to the writer: requests are passed on over its Unix socket, streamed in both directions."""
+"""The connection to the writer: requests are forwarded over its Unix socket, streamed in both directions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Short(Exception):
 
 
 class _Request(NamedTuple):
-    """What is sent to the writer."""
+    """The head of a request to the writer."""
 
     head: bytes
     framed: bool  # the body is sent in chunks
@@ -71,7 +71,7 @@ class _Connection(asyncio.Protocol):
         self.begin("")
 
     def begin(self, method: str) -> None:
-        """Get ready for the answer to a request."""
+        """Prepare for the response to a request."""
         self._bodiless, self._once = method == "HEAD", method in ("HEAD", "CONNECT")
         self.headers: list[tuple[bytes, bytes]] = []
         self.chunks: deque[bytes] = deque()
@@ -135,18 +135,18 @@ class _Connection(asyncio.Protocol):
     # ---- for the request -----------------------------------------------------------------------------
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, and wait while the writer does not take them."""
+        """Send bytes, with backpressure from the writer."""
         self.written += len(data)
         self.transport.write(data)
         await self._may_write.wait()
 
     async def head(self) -> None:
-        """Wait until status and headers are there."""
+        """Wait for status and headers."""
         while not self.status:
             await self._next()
 
     async def body(self) -> bytes:
-        """Return what came of the body, at least one byte; nothing at its end."""
+        """Return the next bytes of the body; empty at its end."""
         while not self.chunks and not self.complete:
             await self._next()
         found = b"".join(self.chunks)
@@ -159,7 +159,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        """Whether it cannot be used again."""
+        """Whether the connection can no longer be used."""
         # A body that the writer did not want may still be on its way there, and it hangs up after MOST_HEAD.
         return self.lost or self._once or self.written > MOST_HEAD or self.transport.is_closing()
 
@@ -178,7 +178,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Writer:
-    """Passes requests to the writer, over connections that are kept."""
+    """Forwards requests to the writer over kept connections."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -189,7 +189,7 @@ class Writer:
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, begun: bytes = b"", *, whole: bool = False
     ) -> None:
-        """Pass a request on, and its answer back."""
+        """Forward a request, and pass the response back."""
         try:
             connection = await self._ask(scope, receive, begun, whole)
         except (OSError, Gone, TimeoutError):
@@ -203,7 +203,7 @@ class Writer:
         await self._answer(connection, send)
 
     async def _ask(self, scope: Scope, receive: Receive, begun: bytes, whole: bool) -> _Connection:
-        """Send a request; return the connection when the answer begins."""
+        """Send a request; return the connection once the response begins."""
         asked = _request(scope, begun, whole)
         while True:
             connection, fresh = await self._connect()
@@ -227,7 +227,7 @@ class Writer:
             return connection
 
     async def _answer(self, connection: _Connection, send: Send) -> None:
-        """Pass an answer back as it comes."""
+        """Pass the response back as it arrives."""
         kept = [pair for pair in connection.headers if pair[0] not in _NOT_PASSED_BACK]
         closes = [(n, v) for n, v in connection.headers if n == b"connection" and v.lower() == b"close"]
         try:
@@ -247,7 +247,7 @@ class Writer:
                 self._idle.append(connection)
 
     async def _while_alive(self, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the writer as long as it lives: a process that is stopped keeps its connections."""
+        """Wait for the writer while it is alive: a stopped process keeps its connections open."""
         while True:
             try:
                 async with asyncio.timeout(_SILENCE):
@@ -262,7 +262,7 @@ class Writer:
                 self._heard = time.monotonic()
 
     async def _is_alive(self) -> bool:
-        """Return whether the writer answers a request for its health."""
+        """Return whether the writer answers a health check."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_PATIENCE_OF_HEALTH):
@@ -287,7 +287,7 @@ class Writer:
 
 
 def _request(scope: Scope, begun: bytes, whole: bool) -> _Request:
-    """Return what to send for a request."""
+    """Return the head of a request to the writer."""
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     lines = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
     length, chunked = 0, False
@@ -315,7 +315,7 @@ def _request(scope: Scope, begun: bytes, whole: bool) -> _Request:
 async def _send(
     connection: _Connection, receive: Receive, asked: _Request, begun: bytes, whole: bool
 ) -> None:
-    """Send a request, then watch whether the client goes; if it does, the connection is closed."""
+    """Send a request, then watch for the client's disconnect, which closes the connection."""
     framed, left = asked.framed, asked.length - len(begun)
     await connection.write(asked.head + _chunk(begun, framed))
     while not whole:

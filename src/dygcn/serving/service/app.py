@@ -1,4 +1,4 @@
-"""The application: authorization first, then a handler, and every error as a problem."""
+"""The application: authorization first, then a handler; every error becomes a problem (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _ASK = 'Basic realm="dygcn: any name, the token as password"'
 
 
 class _AnyText(Convertor[str]):
-    """An id in a path: whatever is there, line breaks and slashes too."""
+    """An id in a path: any text, with line breaks and slashes, too."""
 
     regex = "(?s:.*)"
 
@@ -89,7 +89,7 @@ register_url_convertor("node", _AnyText())
 
 
 class AboutHandlers:
-    """Handlers of the page, and of the description of all routes."""
+    """Handlers of the web page and of the OpenAPI description."""
 
     def __init__(self) -> None:
         self.description = b""
@@ -106,7 +106,7 @@ class AboutHandlers:
 
 
 class RouteGuard:
-    """What is done for the requests of every route: authorization, bounds, errors as problems, counts."""
+    """The steps around every route's handler: authorization, limits, errors as problems, counts."""
 
     def __init__(self, current: CurrentSettings, parser: RequestParser, observations: Observations) -> None:
         self._current, self._parser, self._seen = current, parser, observations
@@ -118,7 +118,7 @@ class RouteGuard:
         self._parser.bodies.most = self._current.limits.bodies_bytes
 
     def around(self, route: Route, handler: Handler) -> Handler:
-        """Return a handler with all of it."""
+        """Return the handler with all these steps."""
 
         async def answer(request: Request) -> Response:
             headers = request.headers
@@ -155,7 +155,7 @@ class RouteGuard:
         return counted
 
     async def _read_body(self, request: Request, route: Route, body: Body) -> Response | None:
-        """Read the body within its bounds; return the refusal, if it is one."""
+        """Read the body within its limits; return a refusal, or None."""
         bodies, limits = self._parser.bodies, self._parser.limits
         if content_type(request) not in route.forms:
             return problem("unsupported-media-type", f"send Content-Type: {', '.join(route.forms)}")
@@ -193,7 +193,7 @@ class RouteGuard:
 
 
 def _check_query(route: Route, request: Request) -> None:
-    """Refuse a parameter that the route does not have: what it asks for would not be answered."""
+    """Refuse a query parameter that the route does not have."""
     known = [param.name for param in route.params if param.place == "query"]
     unknown = [name for name in request.query_params if name not in known]
     if unknown and route.handler != "get_page":
@@ -202,7 +202,7 @@ def _check_query(route: Route, request: Request) -> None:
 
 
 def page_rules(page: bytes) -> dict[str, str]:
-    """Return the headers of a page: its own script and style may run, by their hashes, and nothing else."""
+    """Return the security headers of a page: only its own script and style may run, by their hashes."""
     hashes = {}
     for part in ("script", "style"):
         found = re.findall(rb"<%b>(.*?)</%b>" % (part.encode(), part.encode()), page, re.DOTALL)
@@ -232,7 +232,7 @@ def make_handlers(
 
 
 def make_app(service: Service) -> Starlette:
-    """Return the application of a service; it warms up, starts and drains the service with itself."""
+    """Return the application of a service; its lifespan warms up, starts and drains the service."""
     current, model = service.current, service.live.model
     parser, waiters, about = RequestParser(current, model.ids), Waiters(current.limits.feeds), AboutHandlers()
     handlers = make_handlers(service, parser, waiters, about)
@@ -292,7 +292,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def _versioned(request: Request) -> str:
-    """Return where a route is that was requested without its version; nothing for an unknown one."""
+    """Return a hint to the versioned path of a route requested without version; "" for an unknown route."""
     first = request.url.path.split("/")[1]
     if any(route.path.split("/")[1:3] == [V1[1:], first] for route in ROUTES):
         return f"/{first} is at {V1}/{first}: the API has its version in the path"
@@ -300,17 +300,17 @@ def _versioned(request: Request) -> str:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    """Return an error that does not tell what broke: the log does."""
+    """Return a 500 problem without details, which are in the log."""
     return problem("internal-error", "something broke inside the service; its log says what")
 
 
 def too_large(most: int) -> Response:
-    """Return the answer for a body beyond what is allowed."""
+    """Return the response to a body over the limit."""
     return problem("too-large", f"the body is larger than {most} bytes; send it in parts")
 
 
 def denied(status: int) -> Response:
-    """Return the answer for someone who may not."""
+    """Return the response to an unauthorised request."""
     kind, message = _DENIED[status]
     if status == 401:
         return problem(kind, message, WWW_Authenticate=_ASK)

@@ -22,7 +22,7 @@ def new_token(name: str, scopes: Sequence[Scope]) -> tuple[str, Token]:
 
 
 def hashed(secret: str) -> str:
-    """Return what is kept of a token; tokens are random, so a plain hash is enough."""
+    """Return the stored hash of a token; tokens are random, so plain SHA-256 is enough."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -36,7 +36,7 @@ class Authorizer:
         self._readers: set[tuple[bytes | None, bytes | None]] = set()  # headers that were found to be good
 
     def status(self, scope: str, authorization: str | None, host: str | None) -> int:
-        """Return 200, or 401 (who are you?), 403 (not you), 421 (not by that name)."""
+        """Return 200; 401: no valid token; 403: scope missing; 421: unknown host name."""
         if self._check_names and not self._known_name(host):
             return 421  # a page of another site that made its name point here
         if scope == OPEN or not self._tokens:
@@ -53,7 +53,7 @@ class Authorizer:
         return 200 if scope in found.scopes or "admin" in found.scopes else 403
 
     def allows_read(self, authorization: bytes | None, host: bytes | None) -> bool:
-        """Return whether a request may read; good headers are remembered, as the hash is costly."""
+        """Return whether a request may read; headers that passed are cached, as hashing is slow."""
         if (authorization, host) in self._readers:
             return True
         texts = (one.decode("latin-1") if one is not None else None for one in (authorization, host))
@@ -73,7 +73,7 @@ class Authorizer:
 
 
 def _secret(authorization: str | None) -> str | None:
-    """Return the token of a request: a bearer token, or the password that a browser asked for."""
+    """Return the token of a request: a bearer token, or the password of basic authentication; else None."""
     kind, _, rest = (authorization or "").partition(" ")
     if kind.lower() == "bearer":
         return rest.strip() or None

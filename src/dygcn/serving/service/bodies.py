@@ -1,4 +1,4 @@
-"""Bodies: requests are held and decoded within bounds, large answers are compressed as their reader likes.
+"""Bodies: requests are read and decoded within limits, large answers are compressed if accepted.
 
 zstd at level 1 is faster than gzip and makes JSON of vectors shorter (38 and 45 % of 153 kB, 1.3 and 3.8 ms),
 so it is preferred. A short answer is never compressed: it would cost more time than its bytes.
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Bodies:
-    """Counts the bytes of all bodies that are held. Lives in the event loop."""
+    """Counts the bytes of all bodies in memory. Lives in the event loop."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -50,18 +50,18 @@ class Bodies:
         self._decoding, self._turn = asyncio.Lock(), asyncio.Lock()
 
     async def turn(self) -> None:
-        """Yield to other requests: of all bodies, one chunk is read in a round of the event loop."""
+        """Yield to other requests: one round of the event loop reads one chunk of all bodies."""
         async with self._turn:
             await asyncio.sleep(0)
 
     async def decode(self, decoder: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Decode a body beside the event loop, one at a time: the other threads are for questions."""
+        """Decode a body in a thread, one body at a time, so that other threads stay free for queries."""
         async with self._decoding:
             return await run_in_threadpool(decoder, *args, **kwargs)
 
     @contextmanager
     def opened(self) -> Iterator[Body]:
-        """Yield a body, empty still; what it took is given back at the end."""
+        """Yield an empty body; its bytes are released at the end."""
         body = Body(self)
         try:
             yield body
@@ -78,7 +78,7 @@ class Body:
         self.size = 0
 
     def take(self, chunk: bytes) -> None:
-        """Hold one chunk more."""
+        """Add a chunk; raise Overloaded if all bodies together would exceed the limit."""
         others = self._bodies.held - self.size
         if others and self._bodies.held + len(chunk) > self._bodies.most:
             raise Overloaded(1, f"requests of {others} bytes are being read and answered already")
@@ -95,7 +95,7 @@ class TooManyMembers(OptionError):
 
 
 def decoded(body: bytes, coding: str, most: int) -> bytes | None:
-    """Return what was compressed, or None if it is longer than allowed: no more than that is ever held.
+    """Return the decompressed body; None if it exceeds `most` bytes, of which no more are kept.
 
     A decoder copies what it is given behind the end of a member (gzip) or a frame (zstd), so it is given
     little at first, and then as much as the member had so far: all copies together are as long as the body.
@@ -134,7 +134,7 @@ def _decoder(coding: str) -> Any:
 
 
 def accepted(header: str) -> str:
-    """Return the coding that a reader accepts, empty for none."""
+    """Return the coding that the client accepts; empty for none."""
     wanted = {}
     for one in header.lower().split(","):
         name, _, quality = one.partition(";")
@@ -143,7 +143,7 @@ def accepted(header: str) -> str:
 
 
 async def compressed(response: Response, header: str) -> Response:
-    """Compress an answer in place, if it is long enough and its reader accepts that; return it."""
+    """Compress a response in place, if it is long enough and the client accepts that; return it."""
     if isinstance(response, StreamingResponse) or len(response.body) < _SHORTEST:
         return response
     if response.media_type is None or response.media_type.partition(";")[0] not in _TEXTS:
@@ -159,7 +159,7 @@ async def coded_beside(body: bytes, header: str) -> tuple[dict[str, str], bytes]
 
 
 def coded(body: bytes, header: str) -> tuple[dict[str, str], bytes]:
-    """Return JSON as its reader likes it, and the headers that say so."""
+    """Return the response headers and the JSON body, compressed as the client accepts."""
     if len(body) < _SHORTEST:
         return {}, body
     fields, coding = {"vary": "Accept-Encoding"}, accepted(header)

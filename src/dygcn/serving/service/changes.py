@@ -1,4 +1,4 @@
-"""Pages of changes, and a bounded number of connections that wait for them, woken after every transaction."""
+"""Pages of changes, and a bounded number of connections that wait for changes after every transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Gone: TypeAlias = "Callable[[], Awaitable[bool]]"
 
 
 class Waiters:
-    """The connections that wait for news. Lives in the event loop; `wake` may be called from any thread."""
+    """The connections that wait for changes. Lives in the event loop; any thread may call `wake`."""
 
     def __init__(self, most: int) -> None:
         self.most, self._count = most, 0
@@ -43,16 +43,16 @@ class Waiters:
         self.closing = False
 
     def begin(self) -> None:
-        """Use the running event loop."""
+        """Remember the running event loop."""
         self._loop = asyncio.get_running_loop()
 
     def end(self) -> None:
-        """Wake all of them for the last time."""
+        """Wake all waiting connections for the last time."""
         self.closing = True
         self._ring()
 
     def wake(self) -> None:
-        """Wake all of them, from any thread; many calls at once cost one."""
+        """Wake all waiting connections, from any thread; many calls at once cost one."""
         if self._loop is not None and not self._woken and not self._loop.is_closed():
             self._woken = True
             self._loop.call_soon_threadsafe(self._ring)
@@ -63,13 +63,13 @@ class Waiters:
         self._news = asyncio.Event()
 
     def enter(self) -> None:
-        """Count a connection that waits; raise Overloaded if there are as many as are allowed."""
+        """Count a waiting connection; raise Overloaded at the limit."""
         if self._count >= self.most:
             raise Overloaded(5, f"{self._count} connections wait for changes already")
         self._count += 1
 
     def leave(self) -> None:
-        """Count it no longer."""
+        """Uncount a waiting connection."""
         self._count -= 1
 
     @contextmanager
@@ -87,7 +87,7 @@ class Waiters:
     async def until_news(
         self, read: Callable[[], Awaitable[Changes]], wait: float, gone: Gone | None = None
     ) -> Changes:
-        """Return what was read, once there is something in it, the time is over or the client is gone."""
+        """Return the page once it holds changes, time is up, the client is gone or the service closes."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
@@ -103,7 +103,7 @@ class Waiters:
                     return found
 
     async def next_news(self, seconds: float) -> None:
-        """Wait for news, or so long."""
+        """Wait for changes, at most so long."""
         try:
             await asyncio.wait_for(self._news.wait(), seconds)
         except TimeoutError:
@@ -111,7 +111,7 @@ class Waiters:
 
 
 class ChangePages:
-    """Pages of what moved behind a cursor, with the surprising events of the same time."""
+    """Pages of changes after a cursor, with the surprising events of the same time."""
 
     def __init__(self, live: DurableEmbedding, observations: Observations) -> None:
         self.live, self._seen = live, observations
@@ -137,7 +137,7 @@ class ChangePages:
         )
 
     async def page_beside(self, since: str, limit: int) -> Changes:
-        """Return a page; it is read beside the event loop where that may wait for other processes."""
+        """Return a page; read it in a thread if that may wait for other processes."""
         if self.live._far:
             return await asyncio.to_thread(self.page, since, limit)
         return self.page(since, limit)
@@ -162,7 +162,7 @@ async def stream_changes(
 
 
 class _EventStream(StreamingResponse):
-    """An answer that goes on; `ended` is called however it ends, also before its first line."""
+    """A streamed response; `ended` is called at its end, even before its first line."""
 
     def __init__(self, pages: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
         super().__init__(pages, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})

@@ -1,4 +1,4 @@
-"""Times that events may have: not far ahead of the service's clock, nor of the graph's."""
+"""The latest time that an event may have, by the service's clock and the graph's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def now_in(unit: str | None) -> float | None:
 
 
 def latest_of(state: StateWriter, unit: str | None, jump: Jump) -> float | None:
-    """Return the latest time that an event may have, by both clocks; None: any."""
+    """Return the latest time that an event may have, by both clocks; None: no limit."""
     now, clock = now_in(unit), state.graph.clock
     by_wall = None if now is None or unit is None else now + AHEAD * UNITS[unit]
     if jump == "any" or clock is None:
@@ -35,7 +35,7 @@ def latest_of(state: StateWriter, unit: str | None, jump: Jump) -> float | None:
 
 
 class EventClock:
-    """The times that events may have now. No lock is taken for them."""
+    """The time limits of events now. Reading them takes no lock."""
 
     def __init__(self, state: StateWriter, unit: str | None, jump: Jump) -> None:
         self._state, self._unit, self._jump = state, unit, jump
@@ -47,7 +47,7 @@ class EventClock:
         return now_in(self._unit)
 
     def latest(self) -> float | None:
-        """Return the latest time that an event may have now; None: any."""
+        """Return the latest time that an event may have now; None: no limit."""
         while True:
             trials, found = self._trials, self._before_trial
             if trials % 2 == 0:  # else the clock is that of a trial
@@ -57,7 +57,7 @@ class EventClock:
 
     @contextmanager
     def during_trial(self) -> Iterator[None]:
-        """Hide the clock of a trial from all others; in the writing thread."""
+        """Hide the clock of a trial from other threads; called in the writing thread."""
         self._before_trial = self.latest()
         self._trials += 1
         try:

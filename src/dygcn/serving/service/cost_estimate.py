@@ -1,4 +1,4 @@
-"""What a batch will cost, before it is taken in, in rows of state."""
+"""Estimates of the cost of a batch, in rows of state, before it is accepted."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ PATHS_A_ROW = 16  # paths of two edges that take as long as one row to rank, whe
 
 
 class RowBudget:
-    """How many rows of state one query may look at, or one trial write, by the limits of now."""
+    """How many rows of state a query may read or a trial may write, by the current limits."""
 
     def __init__(self, current: CurrentSettings) -> None:
         self._current = current
 
     @property
     def limits(self) -> Limits:
-        """The limits as they are now."""
+        """The current limits."""
         return self._current.limits
 
     @property
@@ -47,7 +47,7 @@ class RowBudget:
         return self.limits.query_rows
 
     def check(self, rows: int, instead: str) -> None:
-        """Refuse what would take too many rows, and name what could be done instead."""
+        """Refuse more rows than allowed, with a hint what to do instead."""
         if rows > self.most:
             raise OptionError(
                 f"this would take about {rows} rows or more; allowed are up to {self.most} "
@@ -56,19 +56,19 @@ class RowBudget:
 
 
 def is_bounded(state: StateWriter) -> bool:
-    """Return whether no event touches many rows, whichever nodes it joins: then only events are counted."""
+    """Return whether no event can touch many rows, whatever its nodes: then only events are counted."""
     return isinstance(state.rule, ExactRule) and state.rule.pulls_some
 
 
 def expected_rows(state: StateWriter, batch: EventBatch) -> int:
-    """Return about how many rows events will touch: each end, the nodes that add it, and so on to order K."""
+    """Estimate the rows that events touch: each end, the nodes that aggregate it, and so on to order K."""
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch)
     return _rows_behind(state, state.graph.find(join_ids([batch.src, batch.dst])))
 
 
 def expected_rows_one_by_one(state: StateWriter, batch: EventBatch, now: float | None, most: int) -> int:
-    """Return about how many rows events touch that are played one after the other, and time between them.
+    """Estimate the rows touched by events that are applied one by one, with time between.
 
     What a batch reaches twice it touches once; here every event touches all that it reaches. The count stops
     above `most`.
@@ -88,13 +88,13 @@ def expected_rows_one_by_one(state: StateWriter, batch: EventBatch, now: float |
 
 
 def expected_rows_of_ageing(state: StateWriter, batch: EventBatch, now: float | None, most: int) -> int:
-    """Return about how many rows the passing of time touches, to the end of a batch: ghosts weigh less."""
+    """Estimate the rows touched as ghosts lose weight, up to the end of a batch."""
     due = rows_of_expiry(state, batch, now)
     return due + _rows_of_ageing(state, _clocks(state, batch, now)[-1:], most)
 
 
 def rows_of_expiry(state: StateWriter, batch: EventBatch, now: float | None = None) -> int:
-    """Return about how many rows it touches that edges leave by the clock, to the end of a batch.
+    """Estimate the rows touched by edges that expire, up to the end of a batch.
 
     No edge is looked at: those that were in contact again count, too.
     """
@@ -105,7 +105,7 @@ def rows_of_expiry(state: StateWriter, batch: EventBatch, now: float | None = No
 
 
 def expected_rows_of_removal(state: StateWriter, nodes: Nodes) -> int:
-    """Return about how many rows it touches to remove nodes: theirs, those of their neighbours, and so on."""
+    """Estimate the rows touched by removing nodes: theirs, their neighbours', and so on."""
     graph = state.graph
     ends = [nodes, graph.push.arcs(nodes)[1]]
     if graph.directed:
@@ -114,7 +114,7 @@ def expected_rows_of_removal(state: StateWriter, nodes: Nodes) -> int:
 
 
 def _rows_behind(state: StateWriter, nodes: Nodes) -> int:
-    """Return how many rows changes of these nodes touch; below 0 stands for one that is new."""
+    """Estimate the rows that changes of these nodes touch; below 0 stands for a new node."""
     graph, rule, orders = state.graph, state.rule, state.model.orders
     ring = nodes[nodes >= 0]
     total = ends = len(nodes)
@@ -130,7 +130,7 @@ def _rows_behind(state: StateWriter, nodes: Nodes) -> int:
 
 
 def _met_before(batch: EventBatch) -> list[int]:
-    """Return how many ends of earlier events of a batch are an end of each event: they stand beside it."""
+    """Return for each event how many ends of earlier events in the batch it shares."""
     seen: Counter[int | str] = Counter()
     met = []
     for pair in zip(python_ids(batch.src).tolist(), python_ids(batch.dst).tolist(), strict=True):
@@ -140,7 +140,7 @@ def _met_before(batch: EventBatch) -> list[int]:
 
 
 def rows_of_paths(state: StateWriter, ids: Sequence[int | str]) -> int:
-    """Return how many rows the paths of two edges count for, by which candidates are found."""
+    """Return the cost in rows of finding candidates by paths of two edges."""
     graph, kind = state.graph, asking_kind(state)
     nodes = np.array([graph.find_one(one, kind) for one in ids], np.int32)
     linked = (linked_nodes(graph, node) for node in nodes[nodes >= 0].tolist())
@@ -151,7 +151,7 @@ def rows_of_paths(state: StateWriter, ids: Sequence[int | str]) -> int:
 
 
 def _clocks(state: StateWriter, batch: EventBatch, now: float | None) -> Float64:
-    """Return the time after each event, and after all; none where there is no memory, or no time."""
+    """Return the clock before the batch, after each event and at the end; empty without a memory."""
     memory = state.graph.memory
     if memory is None:
         return np.empty(0)
@@ -163,7 +163,7 @@ def _clocks(state: StateWriter, batch: EventBatch, now: float | None) -> Float64
 def _rows_of_ageing(
     state: StateWriter, clocks: Float64, most: int, gone: tuple[Nodes, Nodes, Float64] | None = None
 ) -> int:
-    """Return about how many rows it touches that ghosts age, clock after clock; `gone` are those to come."""
+    """Estimate the rows touched as ghosts age, clock by clock; `gone` are ghosts still to come."""
     memory = state.graph.memory
     if memory is None or not len(clocks) or clocks[-1] <= memory.clock:
         return 0
@@ -181,7 +181,7 @@ def _rows_of_ageing(
 
 
 def _ages(memory: Memory, clock: float, gone: tuple[Nodes, Nodes, Float64] | None) -> tuple[Float64, Nodes]:
-    """Return when ghosts age, after the time of the memory and up to a clock, (n,), and whose, (2, n)."""
+    """Return the times at which ghosts lose weight up to a clock, (n,), and their pairs, (2, n)."""
     a, b = memory.look_due(clock)
     t = memory.recall(a, b)[1]
     if gone is not None:

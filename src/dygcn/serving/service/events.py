@@ -1,4 +1,4 @@
-"""What changes the graph: events, nodes that are forgotten, clients that are counted no longer."""
+"""Handlers of events, of nodes to forget, and of clients to forget."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _HIGHEST = 2**62
 
 
 async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
-    """Put a part into the queue, and return its receipt when it is applied."""
+    """Put a part into the queue; return its receipt once it is applied."""
     awaited = Awaited()
     async for now in looks():
         if not now:
@@ -55,7 +55,7 @@ async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
 
 
 class EventHandlers:
-    """Handlers of events, and of what is forgotten."""
+    """Handlers of events, and of nodes and clients to forget."""
 
     def __init__(
         self, parser: RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
@@ -65,7 +65,7 @@ class EventHandlers:
         self._numbers = count(time.time_ns())  # of requests without one, which tell their dead letters apart
 
     async def post_events(self, request: Request) -> Response:
-        """Apply events; the answer comes when they are on disk and can be read."""
+        """Apply events; respond once they are on disk and can be read."""
         form = FORMS[content_type(request)]
         client, first, resumes = _sender(request)
         self._queue.refuse_if_full()
@@ -117,7 +117,7 @@ class EventHandlers:
         return respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
 
     async def delete_client(self, request: Request) -> Response:
-        """Follow a client no longer."""
+        """Forget a client."""
         name = request.path_params["id"]
         if not 0 < len(name) <= _LONGEST_NAME:
             raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
@@ -127,7 +127,7 @@ class EventHandlers:
 
 
 def _sender(request: Request) -> tuple[str, int, bool]:
-    """Return the name of a client, the number of its first event, and whether it knows of a forgetting."""
+    """Return the client's name, the offset of its first event, and whether it knows that it was forgotten."""
     client, sequence = request.query_params.get("client", ""), request.query_params.get("sequence", "")
     if bool(client) != bool(sequence):
         raise OptionError("client and sequence belong together: pass both, or neither")

@@ -1,4 +1,4 @@
-"""The way in: a queue with a bound, and the one thread that writes."""
+"""The ingest queue: bounded, and emptied by the one thread that writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer = Callable[[Any], None]  # takes a receipt or what work returned, or an e
 
 
 class Overloaded(DygcnError):
-    """The queue is full; `retry_after` seconds are a good time to come again."""
+    """The queue is full; retry after `retry_after` seconds."""
 
     def __init__(self, retry_after: int, what: str) -> None:
         super().__init__(f"{what}; come again in {retry_after} s")
@@ -35,7 +35,7 @@ class Overloaded(DygcnError):
 
 
 class Closing(DygcnError):
-    """The service is going down and takes nothing more."""
+    """The service is shutting down and accepts nothing more."""
 
 
 class Listeners:
@@ -49,7 +49,7 @@ class Listeners:
         self._listeners.append(listener)
 
     def __call__(self) -> None:
-        """Call all of them."""
+        """Call all functions."""
         for listener in self._listeners:
             listener()
 
@@ -120,7 +120,7 @@ class IngestQueue:
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
-        """Submit a part if that takes no waiting; return whether it was submitted."""
+        """Submit a part, unless that would wait for the lock; return whether it was submitted."""
         if is_bounded(self._live._state) and self._live._state.model.expire is None:
             self.submit(part, answer)
             return True
@@ -133,7 +133,7 @@ class IngestQueue:
         return True
 
     def refuse_if_full(self) -> None:
-        """Refuse what would not be taken anyway, before any work is done for it."""
+        """Raise Overloaded if the queue is full, before any work is done for a request."""
         with self._changed:
             if not self._fits(1, 1):
                 raise self._overloaded()
@@ -244,7 +244,7 @@ class IngestQueue:
             one.answer(result)
 
     def close(self) -> None:
-        """Refuse new parts, apply those that wait, and return when that is done."""
+        """Refuse new parts, apply the waiting ones, and return when that is done."""
         with self._changed:
             self._open = False
             self._changed.notify_all()

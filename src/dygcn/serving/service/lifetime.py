@@ -1,4 +1,4 @@
-"""The beginning and the end of a service: warming, readiness, and one deadline for the drain."""
+"""Start and end of a service: warm-up, readiness, and one deadline for the drain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TYPES = {"int64": pa.int64(), "string": pa.string()}
 
 
 class Drain:
-    """The deadline, from the moment at which the drain began."""
+    """The deadline of a drain."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self._clock = seconds, clock
@@ -49,27 +49,27 @@ class Drain:
 
     @property
     def begun(self) -> bool:
-        """Whether the service is going down."""
+        """Whether the drain has begun."""
         return self.until < float("inf")
 
     @property
     def left(self) -> float:
-        """How many seconds are left; infinite before the drain began."""
+        """The seconds left; infinite before the drain begins."""
         return self.until - self._clock()
 
     @property
     def for_requests(self) -> float:
-        """Seconds for requests that are being answered; then they are cut off."""
+        """The seconds for requests in progress; after them, connections are cut."""
         return min(_FOR_REQUESTS * self.seconds, _LONGEST_FOR_REQUESTS)
 
     @property
     def sources_until(self) -> float:
-        """When a source that does not end is waited for no longer."""
+        """The moment until which a drain waits for sources."""
         return self.until - (1 - _FOR_SOURCES) * self.seconds
 
     @property
     def sinks_until(self) -> float:
-        """When sinks have to be done, so that the folder can be closed in time."""
+        """The moment until which a drain waits for sinks, so that time is left to close the folder."""
         return self.until - min(_TO_CLOSE * self.seconds, _LONGEST_TO_CLOSE)
 
     def begin(self) -> None:
@@ -78,7 +78,7 @@ class Drain:
             self.until = self._clock() + self.seconds
 
     def enforce(self) -> None:
-        """Begin, and end the process at the deadline whatever it does then. For a process of our own only.
+        """Begin the drain, and end the process at the deadline in any case. For a process of its own only.
 
         What was acknowledged is in the log, so nothing is lost; the next start replays what is behind the
         last snapshot.
@@ -93,14 +93,14 @@ class Drain:
 
 
 def leave_behind(names: Sequence[str]) -> None:
-    """End the process without threads that cannot be interrupted, such as one that trains an index in C."""
+    """End the process without waiting for threads that cannot be interrupted, such as C code."""
     if names:
         _LOG.warning("the process ends without waiting for: %s", ", ".join(names))
         atexit.register(_leave, 0)
 
 
 def leave_now(code: int) -> None:
-    """End the process at once, as a crash would."""
+    """End the process immediately, as a crash would."""
     _LOG.error("asked to stop a second time: the process ends at once")
     _leave(code)
 
@@ -115,7 +115,7 @@ def _leave(code: int) -> None:
 
 
 class Readiness:
-    """Asks the service as a request would, until it answers.
+    """Probes the service like a request, until it answers.
 
     The machine code of a write is warm by then: `warm_up` wrote to a graph of its own, in every form.
     """
@@ -129,15 +129,15 @@ class Readiness:
         self._thread = threading.Thread(target=self._work, name="dygcn-ready", daemon=True)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Begin to probe."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop trying."""
+        """Stop probing."""
         self._stop.set()
 
     def reason(self) -> str | None:
-        """Return why no request should come now; None: they may come. Nobody is waited for."""
+        """Return why requests should not come; None: the service is ready. Never waits."""
         if self._drain.begun:
             return "the service is going down"
         if self._is_torn():
@@ -145,7 +145,7 @@ class Readiness:
         return self._reason
 
     def _is_torn(self) -> bool:
-        """Return whether an update was cut off; one that is running has the lock, and is not."""
+        """Return whether an update was interrupted; a running update holds the lock, and is not."""
         live = self._live
         if not live._state.torn or not live.lock.acquire(blocking=False):
             return False
@@ -171,7 +171,7 @@ class Readiness:
 
 
 def warm_up(model: Model) -> None:
-    """Write, read, search and score once, in every form that requests have, on a graph of its own.
+    """Write, read, search and score once on a separate graph, in every form that requests have.
 
     What is imported on first use is imported then (pandas, too, where it is installed: pyarrow looks for it),
     and compiled loops are in memory.

@@ -1,4 +1,4 @@
-"""Links of nodes: recommendations, scores of pairs, neighbours, explanations, each with a bound in rows."""
+"""Queries about links: recommendations, scores, neighbours, explanations, each with a limit in rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Id = int | str
 
 
 class LinkQueries:
-    """Answers about links of nodes. Nothing here changes the embedding; each answer is of one sequence."""
+    """Answers queries about links. The embedding does not change; each answer is as of one sequence."""
 
     def __init__(
         self, live: DurableEmbedding, reads: VectorReads, observations: Observations, budget: RowBudget
@@ -62,7 +62,7 @@ class LinkQueries:
             return answers.Recommended(self._live.sequence, wanted.id, kind, scored_nodes(found), missing)
 
     def nearest_of(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestOf:
-        """Return the nodes of each of many that have the highest score of a link."""
+        """Return for each of many nodes the nodes with the highest score."""
         self._seen.reads += 1
         check_kind(self._graph.ids, kind)
         with self._live.lock:
@@ -74,13 +74,13 @@ class LinkQueries:
             return answers.NearestOf(self._live.sequence, score_kind, of, missing)
 
     def _check_ranking(self, rows: int, ids: list[Id], candidates: int, instead: str) -> None:
-        """Refuse to rank too much; edges of nodes are looked at after that, and only if it matters."""
+        """Refuse a ranking of too many rows; the costly count of paths is made only if it matters."""
         self._budget.check(rows, instead)
         if candidates > EVERYONE:
             self._budget.check(rows + rows_of_paths(self._live._state, ids), instead)
 
     def neighbors(self, node: Id, limit: int) -> answers.Neighbors:
-        """Return with which nodes a node is linked."""
+        """Return the nodes that a node has an edge with."""
         self._seen.reads += 1
         with self._live.lock:
             at = self._find(node)
@@ -127,7 +127,7 @@ class LinkQueries:
 
 
 def scored_nodes(found: Scored) -> list[answers.ScoredNode]:
-    """Return what the embedding found as it is written."""
+    """Return (id, score) pairs as records of the answer."""
     return [answers.ScoredNode(as_text(name), score) for name, score in found]
 
 
@@ -161,7 +161,7 @@ class LinkHandlers:
         )
 
     async def post_recommended(self, request: Request) -> Response:
-        """Return the likeliest links of a node, among many."""
+        """Return the likeliest links of a node among given candidates."""
         return await self._recommend(await self._parser.body(request, requests.RecommendRequest))
 
     async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
@@ -170,7 +170,7 @@ class LinkHandlers:
         return await respond_beside(self._queries.recommend, wanted)
 
     async def get_neighbors(self, request: Request) -> Response:
-        """Return with which nodes a node is linked."""
+        """Return the nodes that a node has an edge with."""
         most = self._parser.limits.page_rows
         limit = whole(request.query_params.get("limit", "100"), "limit", 1, most)
         return await respond_beside(self._queries.neighbors, self._parser.node(request), limit)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what the table lists, read from the service when it is asked for."""
+"""Metrics for Prometheus: the rows of the metrics table, read from the service at each scrape."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Metrics:
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """Return them all in Prometheus' format."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self._registry)
 
     def describe(self) -> list[Any]:
-        """Return nothing: the registry need not ask the service for its names."""
+        """Return nothing, so that registering reads no metric."""
         return []
 
     def collect(self) -> Iterator[Any]:

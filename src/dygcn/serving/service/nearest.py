@@ -1,4 +1,4 @@
-"""The nearest nodes by cosine: candidates from an index that a thread keeps up, ranked by vectors of now."""
+"""The nearest nodes by cosine: candidates from an index that a thread maintains, ranked by their vectors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PATIENCE = 0.05  # seconds to wait for a fresh status
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Nodes that may be the nearest, as an index found them after a sequence."""
+    """Candidates for the nearest nodes, as the index had them after a sequence."""
 
     nodes: Nodes
     sequence: int
@@ -52,7 +52,7 @@ class Candidates:
 
 
 class NearestSearch:
-    """Finds candidates beside the writer, and ranks them under the embedding's lock."""
+    """Finds candidates without the writer's lock, then ranks them under the embedding's lock."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class NearestSearch:
             return answers.ScoredNodes(self._live.sequence, near)
 
     def nearest_of(self, ids: list[Id], k: int, kind: str | None = None) -> answers.NearestOf:
-        """Return the nearest nodes of each of many, those left out that are not in the graph."""
+        """Return the nearest nodes of each of many; ids that are not in the graph are listed as missing."""
         check_kind(self._graph.ids, kind)
         self._budget.check(len(ids) * ROWS_RANKED, "ask for fewer ids")
         queries = self._candidates_of(ids, k)
@@ -102,7 +102,7 @@ class NearestSearch:
             return answers.NearestOf(self._live.sequence, "cosine", of, missing)
 
     def probe(self) -> None:
-        """Read one vector and search once, as requests do; it is not counted."""
+        """Read one vector and search once, as requests do; not counted as a request."""
         with self._live.lock:
             some = self._reads.ids_of(self._graph.some_nodes(0, 1))
         for node in some:
@@ -127,7 +127,7 @@ class NearestSearch:
     def _best_of(
         self, node: Id, found: Candidates, k: int, kind: str | None, *, again: bool = True
     ) -> list[answers.ScoredNode] | None:
-        """Rank candidates for a node as all are now; None if the node has left meanwhile."""
+        """Rank candidates for a node by current vectors; None if the node has left meanwhile."""
         at, vector = self._reads.find(node)
         if vector is None:
             return None
@@ -137,7 +137,7 @@ class NearestSearch:
         return self._best(nodes[nodes != at], vector, k)
 
     def _as_of_now(self, found: Candidates) -> Nodes:
-        """Return candidates of now: every node, if a small graph changed since.
+        """Return the candidates; every node, if a small graph changed since they were found.
 
         The nearest of a small graph are exact, so a node that came near meanwhile must not be missing.
         """
@@ -147,7 +147,7 @@ class NearestSearch:
         return found.nodes
 
     def _of_kind(self, nodes: Nodes, kind: str | None, k: int) -> Nodes:
-        """Return the candidates of a kind; if they are too few, every node of the kind."""
+        """Return the candidates of a kind; if these are too few, every node of the kind."""
         ids, here = self._graph.ids, self._graph.here
         found = of_kind(ids, nodes[here[nodes] > 0], kind)
         if len(found) >= k or kind in (None, EVERY_KIND):
@@ -155,7 +155,7 @@ class NearestSearch:
         return of_kind(ids, np.flatnonzero(here).astype(np.int32), kind)
 
     def _best(self, candidates: Nodes, query: Float32, k: int) -> list[answers.ScoredNode]:
-        """Rank candidates as they are now: some may have moved or left since they were found."""
+        """Rank candidates by current vectors: some may have moved or left since they were found."""
         nodes, scores = top_k(self._cache, candidates, query, k)
         return list(map(answers.ScoredNode, self._reads.ids_of(nodes), scores.tolist()))
 
@@ -190,7 +190,7 @@ class NearestHandlers:
 
 
 class IndexWorker:
-    """Builds the index, and keeps it up while somebody asks.
+    """Builds the index, and maintains it while requests use it.
 
     Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
     built beside the one that is asked, so that neither who writes nor who asks waits for it.
@@ -204,12 +204,12 @@ class IndexWorker:
         self._thread = threading.Thread(target=self._keep_up, name="dygcn-index", daemon=True)
 
     def start(self) -> None:
-        """Begin to build and keep up the index."""
+        """Begin to build and maintain the index."""
         self.index.load()
         self._thread.start()
 
     def stop(self, seconds: float = _LONGEST_STOP) -> bool:
-        """Keep it up no longer, wait so long for the step that is being made, and say whether it ended.
+        """Stop maintaining the index; wait at most so long, and return whether the thread ended.
 
         Learning the centres of lists is one step, of many seconds where there are many nodes, and cannot be
         interrupted. The thread then ends after it, or with the process: nobody waits, nothing is written.
@@ -221,7 +221,7 @@ class IndexWorker:
         return not self._thread.is_alive()
 
     def status(self) -> IndexStatus:
-        """Return how the index stands; as it stood, if it is busy, or if the state is torn."""
+        """Return the state of the index; the last known one if the index is busy or the state is torn."""
         if not self._state.torn and self.index.lock.acquire(timeout=_PATIENCE):
             try:
                 self._status = self.index.status()

@@ -1,4 +1,4 @@
-"""A map of some nodes, near ones together, made beside the writer and kept while nothing much changes."""
+"""A map of some nodes in two dimensions, computed beside the writer and cached while little changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Id = int | str
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A map that was made, and when."""
+    """A computed map, and its time."""
 
     sequence: int
     total: int  # nodes of the graph
@@ -47,7 +47,7 @@ class _Made:
     again_at: float  # by the monotonic clock
 
     def points(self) -> list[answers.MapPoint]:
-        """Return the nodes as they are drawn."""
+        """Return the drawn nodes."""
         return points_of(self.ids, self.place, self.label)
 
 
@@ -58,7 +58,7 @@ def points_of(ids: list[Id], place: Float64, label: Int64) -> list[answers.MapPo
 
 
 class NodeMap:
-    """Answers with a map; a new one is made by whoever asks, one at a time, and others get the last one.
+    """Answers with a cached map; one request at a time computes a new one, the others get the last.
 
     The writer is held up only while vectors are copied. A new map begins with the places of the last one, so
     that nodes stay where they were unless their vectors moved.
@@ -72,7 +72,7 @@ class NodeMap:
         self._made: _Made | None = None
 
     def answer(self, node: Id | None = None) -> answers.Map:
-        """Return the map, and where a node is on it, also one that is not among those that are drawn."""
+        """Return the map and, if a node is given, its point, even if it is not among the drawn nodes."""
         made = self._latest()
         chosen = None if node is None else self._beside(made, node)
         return answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
@@ -105,7 +105,7 @@ class NodeMap:
         )
 
     def _beside(self, made: _Made, node: Id) -> answers.ChosenNode:
-        """Return a node with those that are near it and those that it is linked with, all placed."""
+        """Return a node with its nearest and linked nodes, each with a place on the map."""
         near = self._search.nearest_to(node, DEFAULT_K)
         try:
             linked = self._links.neighbors(node, _LINKED).neighbors
@@ -118,7 +118,7 @@ class NodeMap:
 
 
 def _laid_out(ids: list[Id], vectors: Float32, before: _Made | None) -> tuple[Float64, Int64]:
-    """Return places and communities of nodes, like those before where there were some."""
+    """Return places and communities of nodes, close to those of the previous map."""
     label = communities(vectors, COMMUNITIES)
     at = np.array([-1 if before is None else before.rows.get(one, -1) for one in ids], np.int64)
     known = at >= 0
@@ -134,7 +134,7 @@ def _laid_out(ids: list[Id], vectors: Float32, before: _Made | None) -> tuple[Fl
 
 
 def _placed(made: _Made, ids: list[Id], vectors: Float32) -> tuple[Float64, Int64]:
-    """Return where nodes are on a map: their own places, or beside those that are nearest to them."""
+    """Return the places of nodes: their own on the map, else beside their nearest drawn nodes."""
     if not made.ids:
         return np.zeros((len(ids), 2)), np.zeros(len(ids), np.int64)
     place = place_beside(made.vectors, made.place, vectors)

@@ -1,4 +1,4 @@
-"""What a service measures and logs while it works; one object, which all its parts tell."""
+"""What a service measures and logs: one object, which all its parts report to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ALARM = "mass rejection"
 
 
 class SurpriseRecord:
-    """The last events that this process measured, oldest first, and counts of all of them.
+    """The last events measured by this process, oldest first, and counts of all of them.
 
     Whoever writes and whoever reads holds the embedding's lock.
     """
@@ -44,7 +44,7 @@ class SurpriseRecord:
         self.values, self.high = distribution("dygcn_surprise"), 0
 
     def add(self, found: Surprises, sequence: int) -> None:
-        """Keep and count the events of a batch, except those that add nothing."""
+        """Record and count the events of a batch, except those that add nothing."""
         ids = (python_ids(column).tolist() for column in (found.src, found.dst))
         numbers = (column.tolist() for column in (found.value, found.rank))
         for src, dst, value, rank, reasons in zip(*ids, *numbers, reason_names(found.reasons), strict=True):
@@ -58,13 +58,13 @@ class SurpriseRecord:
             self._kept.append(SurprisingEvent(sequence, src, dst, value, known, reasons))
 
     def forget(self, ids: IdColumn) -> None:
-        """Take out the events of ids that are forgotten."""
+        """Remove the events of forgotten ids."""
         gone = set(python_ids(ids).tolist())
         rest = (one for one in self._kept if one.src not in gone and one.dst not in gone)
         self._kept = deque(rest, maxlen=self._kept.maxlen)
 
     def behind(self, sequence: int, limit: int) -> tuple[list[SurprisingEvent], int | None]:
-        """Return the newest events after a sequence, oldest first, and the sequence up to which some miss."""
+        """Return the newest events after a sequence, oldest first, and up to which sequence some miss."""
         newer = takewhile(lambda one: one.sequence > sequence, reversed(self._kept))
         found, missing = list(islice(newer, limit + 1)), self._floor
         if len(found) > limit:
@@ -73,7 +73,7 @@ class SurpriseRecord:
 
 
 class Rejections:
-    """Counts dead letters among the last events. One thread counts; any may ask."""
+    """The share of dead letters among the last events. One thread counts; any may read."""
 
     def __init__(self, bar: float = 1.0) -> None:
         self.bar = (
@@ -85,7 +85,7 @@ class Rejections:
 
     @property
     def share(self) -> float:
-        """How many of the last events were rejected, from 0 to 1."""
+        """The share of rejected events among the last ones, from 0 to 1."""
         return self._dead / self._events if self._events else 0.0
 
     def count(self, applied: int, dead: int) -> None:
@@ -102,7 +102,7 @@ class Rejections:
         self._ring()
 
     def _ring(self) -> None:
-        """Begin or end the alarm, and say so once."""
+        """Begin or end the alarm, and log that once."""
         if not self.active and self._events >= _LEAST and self.share >= self.bar:
             self.active = True
             note("rejection.began", dead=self._dead, events=self._events)
@@ -111,7 +111,7 @@ class Rejections:
             note("rejection.ended", dead=self._dead, events=self._events)
 
     def alarms(self) -> list[Alarm]:
-        """Return the alarm, while there is one."""
+        """Return the alarm, if it is active."""
         return [Alarm(_ALARM, self._detail())] if self.active else []
 
     def _detail(self) -> str:
@@ -122,7 +122,7 @@ class Rejections:
 
 
 class Observations(Observer):
-    """Counts and distributions since the start, and the lines of what happened."""
+    """Counters and distributions since the start, and log lines."""
 
     def __init__(self, otel: Otel | None = None) -> None:
         self.tracing = make_tracing(otel) if otel is not None else Tracing()
@@ -146,7 +146,7 @@ class Observations(Observer):
         self.reads = 0  # of this process
 
     def total_reads(self) -> int:
-        """Return how many reads were answered, those of reader processes included."""
+        """Return the number of answered reads, with those of reader processes."""
         return self.reads + sum(one.requests for one in self.other_requests())
 
     # ---- the durable embedding ---------------------------------------------------------------------------
@@ -162,11 +162,11 @@ class Observations(Observer):
         self.tracing.done("apply", seconds)
 
     def measured(self, found: Surprises, sequence: int) -> None:
-        """Keep and count how surprising events were."""
+        """Record and count the surprise of events."""
         self.surprises.add(found, sequence)
 
     def forgotten(self, ids: IdColumn) -> None:
-        """Keep no event of an id that is forgotten."""
+        """Remove the surprising events of forgotten ids."""
         self.surprises.forget(ids)
 
     def snapshot_written(self, sequence: int, seconds: float) -> None:
@@ -181,7 +181,7 @@ class Observations(Observer):
         note("snapshot.failed", sequence=sequence, error=str(error) or type(error).__name__)
 
     def write_failed(self, failure: WriteFailed) -> None:
-        """Log that nothing more is accepted."""
+        """Log that no more events are accepted."""
         note("disk.failed", error=str(failure))
 
     # ---- the service -------------------------------------------------------------------------------------
@@ -205,19 +205,19 @@ class Observations(Observer):
         note("service.ready", seconds=round(time.time() - self.begun, 3))
 
     def begun_draining(self, queued_events: int) -> None:
-        """Log that the service goes down."""
+        """Log that the drain began."""
         self.ready, self.draining = False, True
         note("service.draining", queued_events=queued_events)
 
     def report(self, workers: Iterable[Reachable]) -> None:
-        """Write the lines that are due, though nothing has happened since; called when a status is read."""
+        """Log the lines that are due although nothing happened since; called when a status is read."""
         self.overload.taken()
         for reachable in workers:
             reachable.report()
 
     @contextmanager
     def batching(self, waits: Sequence[float], contexts: Sequence[Any]) -> Iterator[None]:
-        """Trace a batch that begins now, and how long its parts have waited."""
+        """Trace a batch that begins now, with how long its parts waited."""
         if not self.tracing.on:
             yield
             return
@@ -229,7 +229,7 @@ class Observations(Observer):
     def batch(
         self, waits: Sequence[float], parts: Sequence[SourceBatch], results: Sequence[Receipt | BaseException]
     ) -> None:
-        """Count a batch: how long its parts waited in the queue, and what became of them."""
+        """Count a batch: how long its parts waited, and their receipts."""
         events = 0
         for seconds, part, result in zip(waits, parts, results, strict=True):
             self.queue_wait.observe(seconds)
@@ -249,7 +249,7 @@ class Observations(Observer):
 
     @contextmanager
     def writing_sink(self, name: str, rows: int) -> Iterator[None]:
-        """Measure the write of a page to a sink."""
+        """Measure the write of one page to a sink."""
         if name not in self.sink_write:
             self.sink_write[name] = distribution("dygcn_sink_write_seconds")
         begun = time.perf_counter()

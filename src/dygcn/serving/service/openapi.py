@@ -1,4 +1,4 @@
-"""The OpenAPI description, written from the routes and the shapes of requests and answers."""
+"""The OpenAPI description, generated from the routes and from the types of requests and answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def describe(
 
 
 def _array(kind: Any) -> dict[str, Any]:
-    """Return the schema of an array of numpy, where its field does not say more."""
+    """Return the schema of a NumPy array whose field does not say more."""
     if kind is not np.ndarray:
         raise NotImplementedError
     return {"type": "array", "items": {"type": "number"}}
@@ -95,7 +95,7 @@ def _event(kind: str | None) -> dict[str, Any]:
 
 
 def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
-    """Write into the shapes of requests what this service allows."""
+    """Write this service's limits into the schemas of requests."""
     components["VectorsRequest"]["properties"]["ids"]["maxItems"] = limits.ids
     components["ScoresRequest"]["properties"]["pairs"]["maxItems"] = limits.ids
     wanted = components["NearestRequest"]["properties"]
@@ -115,7 +115,7 @@ def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
 
 
 def _name_kinds(paths: dict[str, Any], components: dict[str, Any], ids: str) -> None:
-    """Write down of which kinds answers can be: "*" is every kind, also where nodes have none."""
+    """Write the kinds of the graph into the schemas; "*" is every kind, also in a graph without kinds."""
     known = kinds_of(ids)
     names = ["*", *(() if known is None else known.names)]
     for route in paths.values():
@@ -132,7 +132,7 @@ def _at_most(limits: Limits, name: str) -> dict[str, Any]:
 
 
 def _statuses(route: Route) -> list[int]:
-    """Return what a route may answer besides 200."""
+    """Return the statuses of a route besides 200."""
     statuses = {*route.statuses, 400, 421, 503}
     if route.scope != "open":
         statuses |= {401, 403}
@@ -142,7 +142,7 @@ def _statuses(route: Route) -> list[int]:
 
 
 def _reasons(status: int) -> str:
-    """Return what a status means: the titles of all problems that have it."""
+    """Return the description of a status: the titles of all its problems."""
     return " ".join(f"{one.title} (`{BASE}{one.name}`)." for one in TYPES if one.status == status)
 
 

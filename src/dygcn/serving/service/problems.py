@@ -1,4 +1,4 @@
-"""Every refusal as a problem of RFC 9457: one table of types, and the answer that is made from it."""
+"""Every refusal as a problem of RFC 9457: one table of types, and the responses made from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COME_AGAIN = 5  # seconds, where an error does not say it
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """A reason for a refusal: its name and status never change, its words may."""
+    """A type of refusal: its name and status never change, its wording may."""
 
     status: int
     name: str
@@ -135,7 +135,7 @@ BY_NAME = {one.name: one for one in TYPES}
 
 
 def type_of(error: DygcnError) -> ProblemType:
-    """Return the type of an error: that of its nearest class."""
+    """Return the problem type of an error, by its nearest base class in the table."""
     return next(BY_NAME[OF_ERRORS[kind]] for kind in type(error).__mro__ if kind in OF_ERRORS)
 
 
@@ -148,7 +148,7 @@ def problem(
     node: int | str | None = None,
     **headers: str,
 ) -> Response:
-    """Return a refusal."""
+    """Return a response with a problem."""
     kind, request = BY_NAME[name], current_request_id()
     told = answers.Problem(
         BASE + name, kind.title, kind.status, detail, request or None, expected, retry_after, node
@@ -160,7 +160,7 @@ def problem(
 
 
 def refusal(error: DygcnError) -> Response:
-    """Return the refusal that an error means."""
+    """Return the response to an error."""
     kind = type_of(error)
     later = kind.status in (429, 503)
     return problem(

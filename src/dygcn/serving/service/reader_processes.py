@@ -1,4 +1,4 @@
-"""Reader processes, as the writer sees them: started, started again when they die, counted, stopped."""
+"""Reader processes, from the writer's side: started, restarted when they die, counted, stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Start(msgspec.Struct, tag="start"):
-    """The first line: where to listen, where the writer is, and what a reader needs for its answers."""
+    """The first line to a reader: addresses to listen on, the writer's socket, and its configuration."""
 
     listen: list[tuple[int, list[str | int]]]  # family and address
     writer: str  # path of its socket
@@ -54,14 +54,14 @@ class Start(msgspec.Struct, tag="start"):
 
 
 class Replace(msgspec.Struct, tag="replace"):
-    """Tokens, names and limits changed."""
+    """New tokens, names and limits."""
 
     http: Http
     limits: Limits
 
 
 class Stop(msgspec.Struct, tag="stop"):
-    """Accept no more, finish what was begun within so many seconds, and end."""
+    """Accept no more requests, finish open ones within so many seconds, and end."""
 
     seconds: float
 
@@ -73,7 +73,7 @@ ToReader = Start | Replace | Stop
 
 
 class _Reader:
-    """One reader, process after process."""
+    """One reader, through restarts of its process."""
 
     def __init__(self, number: int, first: Callable[[], Start], listens: threading.Event) -> None:
         self.number, self._first, self._listens = number, first, listens
@@ -99,7 +99,7 @@ class _Reader:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _run_once(self) -> int:
-        """Run one process to its end; return its exit code, or a negative one if it could not begin."""
+        """Run one process to its end; return its exit code, -1 if it could not be started."""
         try:
             process = self._begin()
         except OSError as error:  # no memory, no file descriptors: there may be some later
@@ -120,7 +120,7 @@ class _Reader:
         return code
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """Yield what a process says until it ends; one that hangs is killed, and others have its share.
+        """Yield the lines that a process writes until it ends; kill a process that stops writing.
 
         It is silent twice in a row then: after a freeze of the whole machine it has a turn before that.
         """
@@ -141,7 +141,7 @@ class _Reader:
             yield line
 
     def _begin(self) -> subprocess.Popen[bytes] | None:
-        """Start a process and send its first line; nothing else is sent before."""
+        """Start a process and send its first line before any other."""
         command = [sys.executable, "-m", _MODULE]
         with self._speaking:
             if self._stopping.is_set():
@@ -156,7 +156,7 @@ class _Reader:
             return process
 
     def say(self, message: ToReader) -> None:
-        """Send a line, if somebody is there to read it.
+        """Send a line to the process, if one is running.
 
         A process that leaves its lines unread would go on with tokens that are no longer good: it is killed,
         and another one is started.
@@ -178,7 +178,7 @@ class _Reader:
         self.say(Stop(seconds))
 
     def stop(self, until: float) -> None:
-        """Wait for its end until then, and kill it if it has not come."""
+        """Wait for the process's end until a moment, then kill it."""
         if self._thread.is_alive():
             self._thread.join(max(until - time.monotonic(), 0.0))
         with self._speaking:
@@ -190,7 +190,7 @@ class _Reader:
 
 
 def _write_soon(pipe: int, data: bytes) -> None:
-    """Write to a pipe that does not block; raise TimeoutError if nobody takes the data."""
+    """Write to a non-blocking pipe; raise TimeoutError if the reader does not read."""
     until, waiting = time.monotonic() + _TO_TAKE, select.poll()
     waiting.register(pipe, select.POLLOUT)
     while data:
@@ -210,7 +210,7 @@ class ReaderProcesses:
         self._readers = [_Reader(number, first, self._listens) for number in range(count)]
 
     def start(self) -> None:
-        """Start them all; return when one of them listens."""
+        """Start all readers; return when one of them listens."""
         for one in self._readers:
             one.start()
         if not self._listens.wait(_TO_BEGIN):
@@ -218,16 +218,16 @@ class ReaderProcesses:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run."""
+        """The ids of the running processes."""
         found = [one.process for one in self._readers]
         return [one.pid for one in found if one is not None and one.poll() is None]
 
     def counts(self) -> RequestCounts:
-        """Return what all of them answered, also those that ended; at most a second old."""
+        """Return the sum of all readers' counts, also of ended processes; at most a second old."""
         return RequestCounts().added([part for one in self._readers for part in (one.before, one.now)])
 
     def replace(self, message: Replace) -> None:
-        """Tell all of them that tokens or limits changed."""
+        """Send all readers new tokens and limits."""
         for one in self._readers:
             one.say(message)
 
@@ -245,7 +245,7 @@ class ReaderProcesses:
 
 @dataclass(frozen=True, slots=True)
 class BehindReaders:
-    """Where the writer listens, and the processes that ask it there."""
+    """The path of the writer's socket, and the reader processes that use it."""
 
     path: str
     processes: ReaderProcesses
@@ -253,7 +253,7 @@ class BehindReaders:
 
 @contextmanager
 def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[BehindReaders | None]:
-    """Prepare readers, if the settings want some; the folder of the socket is gone at the end."""
+    """Prepare readers, if the settings ask for some; the socket's folder is removed at the end."""
     if not service.settings.http.readers:
         yield None
         return
@@ -287,7 +287,7 @@ def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[B
 
 
 def shared_rows(service: Service) -> SharedRows | None:
-    """Return the rows that readers can read; None: this model cannot share them."""
+    """Return the rows shared with readers; None if this model cannot share them."""
     live = service.live
     with live.lock:
         return SharedRows(live._state, lambda: live.sequence) if can_share(live._state) else None

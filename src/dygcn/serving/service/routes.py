@@ -1,4 +1,4 @@
-"""Every route, once: the web framework, authorization, the metrics and the OpenAPI page read this table."""
+"""The table of routes, which web framework, authorization, metrics and OpenAPI page read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDS_IN_QUERY = 100  # an address has a length; bodies take more
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of the query, or of the path."""
+    """A parameter of the query or the path."""
 
     name: str
     about: str
@@ -33,7 +33,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a request may be, and what comes back."""
+    """A route: allowed requests and possible responses."""
 
     request: str  # method and path
     handler: str  # a method of the handlers of a resource

@@ -1,4 +1,4 @@
-"""The listening end: how many may connect, how much may come before a request is one, how a drain begins."""
+"""The HTTP server: limits on connections and on unparsed input, and how a drain begins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SAME_NETWORK = 64  # bits of an IPv6 address: a client that has one address has
 
 
 def bind(http: Http) -> list[socket.socket]:
-    """Bind the addresses to listen on, early, so that a failure costs nothing."""
+    """Bind the addresses to listen on, early, so that a failure costs no work."""
     bound: list[socket.socket] = []
     try:
         host, flags = http.host or None, socket.AI_PASSIVE
@@ -71,14 +71,14 @@ def bind(http: Http) -> list[socket.socket]:
 
 
 def _reserved(one: socket.socket) -> socket.socket:
-    """Keep an address for readers: nobody else had it, and a socket that does not listen gets nothing."""
+    """Bind again with a shared port, for readers; connections go only to sockets that listen."""
     family, address = one.family, one.getsockname()
     one.close()
     return shared_socket(family, address)
 
 
 def shared_socket(family: int, address: Any) -> socket.socket:
-    """Return a socket at an address that several processes share; the system spreads connections."""
+    """Return a socket on an address that several processes share; the system spreads connections."""
     one = socket.socket(family, socket.SOCK_STREAM)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -89,7 +89,7 @@ def shared_socket(family: int, address: Any) -> socket.socket:
 
 
 def allow_many_connections() -> None:
-    """Raise how many files the process may have open, which many systems set to 1024, as far as allowed."""
+    """Raise the process's limit of open files as far as allowed; many systems set it to 1024."""
     if sys.platform != "win32":
         import resource  # noqa: PLC0415 - not everywhere
 
@@ -99,7 +99,7 @@ def allow_many_connections() -> None:
 
 
 class Connection(_Protocol):  # type: ignore[misc]
-    """A connection that is counted, and whose headers have an end: the parser would keep them all.
+    """A counted connection with a limit on the size of a request's headers.
 
     A request that comes before earlier ones are answered waits, and takes some kilobytes before anybody asks
     for its token. While one waits, nothing more is parsed or read: a client decides how many it sends.
@@ -110,24 +110,24 @@ class Connection(_Protocol):  # type: ignore[misc]
     _unparsed = b""
 
     def connection_made(self, transport: Any) -> None:
-        """Count it."""
+        """Count the connection."""
         super().connection_made(transport)
         self.peer = self.server_state.counted.enter(self.client)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count it no longer."""
+        """Uncount the connection."""
         self.server_state.counted.leave(self.peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, unless the head of a request does not end."""
+        """Parse the data; refuse headers that are too long."""
         if self.head > MOST_HEAD:
             self.transport.abort()
             return
         self._parse(data)
 
     def _parse(self, data: bytes) -> None:
-        """Parse part after part, until a request has to wait for another one; keep the rest."""
+        """Parse part by part, until a request has to wait for another; keep the rest."""
         parts, at = memoryview(data), 0
         while at < len(parts) and not self.pipeline and not self.transport.is_closing():
             part, before = parts[at : at + _PART], self.cycle
@@ -138,7 +138,7 @@ class Connection(_Protocol):  # type: ignore[misc]
         self._unparsed = bytes(parts[at:])
 
     def on_response_complete(self) -> None:
-        """Begin the next request; read on once none waits, and not, as the protocol does, after each."""
+        """Begin the next request; read on only when none waits."""
         super().on_response_complete()
         if self._unparsed and not self.pipeline:
             self._parse(self._unparsed)
@@ -156,7 +156,7 @@ def _nothing_at_once(
 
 
 class ConnectionState(uvicorn.server.ServerState):
-    """What connections share: who is here, too, and what is answered at once (see `ReaderConnection`)."""
+    """State that connections share: their counts, and answers that are given at once."""
 
     prefix: bytes
     at_once: AtOnce
@@ -168,7 +168,7 @@ class ConnectionState(uvicorn.server.ServerState):
 
 
 class Listening(uvicorn.Server):
-    """Counts connections and closes silent ones."""
+    """A server that counts connections and closes silent ones."""
 
     connection: type[Connection] = Connection
 
@@ -194,18 +194,18 @@ class Listening(uvicorn.Server):
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after connections ten times a second; after many of them once."""
+        """Check for silent connections ten times a second; once, if there are many."""
         few = len(self.server_state.connections) < _MANY
         if not self.config.uds and (few or counter % 10 == 0):
             self._close_silent(time.monotonic())
         return await super().on_tick(counter)
 
     def finish_within(self, seconds: float) -> None:
-        """Set how long requests that are being answered may take after the end has begun."""
+        """Set how long open requests may take after the shutdown begins."""
         self.config.timeout_graceful_shutdown = seconds  # type: ignore[assignment]
 
     def _close_silent(self, now: float) -> None:
-        """Close connections on which no request became whole for too long; soon, while there are too many."""
+        """Close connections without a complete request for too long; sooner, if there are too many."""
         patience = self._current.limits.seconds_to_send
         patience = min(patience, _IF_FULL) if self._counted.full else patience
         silent: dict[Any, tuple[Any, float]] = {}
@@ -220,7 +220,7 @@ class Listening(uvicorn.Server):
 
 
 class Server(Listening):
-    """Says where it listens, starts readers, and lets waiting connections go before it drains."""
+    """Logs its address, starts readers, and ends waiting connections before it drains."""
 
     def __init__(
         self,
@@ -239,11 +239,11 @@ class Server(Listening):
         self._wants_reload = False
 
     def ask_to_reload(self) -> None:
-        """Request that tokens and limits are read again soon. Safe in a signal handler."""
+        """Ask for the settings to be read again soon. Safe in a signal handler."""
         self._wants_reload = True
 
     async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen, and say where."""
+        """Begin to listen, and log the address."""
         await super().startup(None if self._readers is not None else sockets)
         if not self.started:
             return
@@ -253,7 +253,7 @@ class Server(Listening):
             self._ready(address_of(sockets[0] if self._readers is not None else self.servers[0].sockets[0]))
 
     async def on_tick(self, counter: int) -> bool:
-        """Read the settings again, if a signal asked for it."""
+        """Read the settings again, if a signal asked for that."""
         if self._wants_reload:
             self._wants_reload = False
             self._current.reload(self._reread)
@@ -267,7 +267,7 @@ class Server(Listening):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Stop readers from accepting, end the waits for changes, then drain."""
+        """Stop readers, end the waits for changes, then drain."""
         self._drain.begin()
         self._waiters.end()
         if self._readers is not None:
@@ -286,7 +286,7 @@ def address_of(one: Any) -> str:
 
 
 def peer_of(client: tuple[str, int] | None) -> str:
-    """Return by what a peer is counted; nothing for one on this machine, which is not counted.
+    """Return the key by which a peer is counted; "" for this machine, which is not counted.
 
     A proxy on this machine brings the connections of everybody, and whoever runs programs here can exhaust
     the machine in other ways.
@@ -308,7 +308,7 @@ def _counted_as(host: str) -> str:
 
 
 def take_peer(scope: Scope) -> None:
-    """Replace the address of the peer by the one in the header that a reader has set."""
+    """Replace the peer's address by the one in the header that a reader set."""
     found = dict(scope["headers"]).get(PEER)
     if found is not None:
         host, _, port = found.decode("latin-1").partition(" ")
@@ -326,14 +326,14 @@ class Connections:
         self.behind_readers = False  # then a reader counted the connection, and says whose it is
 
     def enter(self, client: tuple[str, int] | None) -> str:
-        """Count a connection; return by what it is counted."""
+        """Count a connection; return the key of its peer."""
         peer = peer_of(client)
         if peer:
             self.peers[peer] += 1
         return peer
 
     def leave(self, peer: str) -> None:
-        """Count it no longer."""
+        """Uncount a connection."""
         if peer:
             self.peers[peer] -= 1
             if not self.peers[peer]:
@@ -351,7 +351,7 @@ class Connections:
         return self.full or self.peers[peer_of(client)] > self._current.limits.connections_per_peer
 
     def refusal(self, scope: Scope) -> Response | None:
-        """Return why a request is not answered now; None: it is."""
+        """Return the reason to refuse a request; None: it is accepted."""
         if not self.refuses(scope.get("client")) or scope["path"] in HEALTH:
             return None
         limits, peer = self._current.limits, peer_of(scope.get("client"))

@@ -1,4 +1,4 @@
-"""A service without its web: the parts, how they are joined, and in which order they begin and end."""
+"""A service without HTTP: its parts, how they are joined, and the order of start and stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TO_END = 1.0  # seconds for the thread of the index, which is asked to end long
 
 
 def open_in_one_process(settings: ServiceSettings) -> DurableEmbedding:
-    """Open the folder of a service; shards are refused, as they are opened by the commands."""
+    """Open the folder of a service in this process; refuse a divided folder, which only the commands open."""
     if settings.shards is not None:
         raise OptionError("shards are started by `dygcn serve` and `dygcn run`")
     return open_folder(settings.folder, snapshot_every=settings.snapshot_every, keep_log=settings.keep_log)
@@ -83,15 +83,15 @@ class Service:
             self.add_sink(sink, one.other_history)
 
     def add_source(self, source: Source) -> None:
-        """Add a source; its worker begins with the service."""
+        """Add a source; its worker starts with the service."""
         self.sources.append(SourceWorker(source, self.live, self.queue, self.clock))
 
     def add_sink(self, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
-        """Add a sink; its worker begins with the service."""
+        """Add a sink; its worker starts with the service."""
         self.sinks.append(SinkWorker(sink, self.live, self.updates, self.observations, other_history))
 
     def start(self) -> None:
-        """Begin to read sources, write sinks and keep the index."""
+        """Begin to read sources, write sinks and maintain the index."""
         self.index_worker.start()
         for worker in (*self.sinks, *self.sources):
             worker.start()

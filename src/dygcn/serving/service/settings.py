@@ -1,4 +1,4 @@
-"""Everything that can be set, from a TOML file or by the command line; unknown names are errors."""
+"""All settings, from a TOML file or the command line; unknown names are errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Token(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How much is taken in at once; beyond it, requests are refused and may come back later."""
+    """Limits on concurrent load; beyond them requests are refused and may be retried."""
 
     body_bytes: int = 16 << 20  # of one request
     bodies_bytes: int = 64 << 20  # of all requests that are being read or answered
@@ -58,7 +58,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 
 
 class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Where to listen, and to whom. Loopback needs no tokens; any other address does."""
+    """Addresses to listen on, and who may call. Loopback needs no tokens; any other address does."""
 
     host: str = "127.0.0.1"
     port: int = 8470
@@ -68,7 +68,7 @@ class Http(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 
 class NearestSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How neighbours are looked for."""
+    """Settings of the search for neighbours."""
 
     exact_up_to: int = 20_000  # nodes; beyond it an index answers, if the extra `ann` is installed
     measure_seconds: float = 30.0  # between two measurements of its recall
@@ -86,7 +86,7 @@ class Shards(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 
 
 class LogSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How log lines look, and which are written; they go to standard error."""
+    """Format and level of log lines, which go to standard error."""
 
     format: Format = "text"
     level: Level = "info"
@@ -122,12 +122,12 @@ def parse_settings(text: str) -> ServiceSettings:
 
 
 def by_kind(contract: type[Any], raw: Any) -> Any:
-    """Read one table of sources or sinks, whose kind may be that of another distribution."""
+    """Read one table of a source or sink; its kind may come from another distribution."""
     return {SourceSettings: read_source, SinkSettings: read_sink}[contract](raw)
 
 
 def read_settings(path: str) -> ServiceSettings:
-    """Read a TOML file; relative folders in it are taken from where the file is."""
+    """Read a TOML file; relative folders are relative to the file's folder."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ def read_settings(path: str) -> ServiceSettings:
 
 
 def check_settings(settings: ServiceSettings) -> ServiceSettings:
-    """Refuse settings that contradict each other, or would open a door."""
+    """Refuse settings that contradict each other, or open the service without tokens."""
     endless, http, nearest = float("inf"), settings.http, settings.nearest
     jump = settings.clock_jump
     checks: list[tuple[str, Any, bool, str]] = [
@@ -190,7 +190,7 @@ def is_loopback(host: str) -> bool:
 
 
 class CurrentSettings:
-    """The limits, the tokens and the names, as they are now.
+    """The limits, tokens and host names in force.
 
     Everything else of the settings is read once, at the start.
     """
@@ -201,20 +201,20 @@ class CurrentSettings:
 
     @property
     def limits(self) -> Limits:
-        """How much is taken in at once."""
+        """The limits in force."""
         return self._settings.limits
 
     @property
     def http(self) -> Http:
-        """Tokens and host names; the address to listen on does not change."""
+        """Tokens and host names in force; the address to listen on does not change."""
         return self._settings.http
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Add a function that is called after every change."""
+        """Call a function after every change."""
         self._watchers.append(watcher)
 
     def replace(self, settings: ServiceSettings) -> None:
-        """Replace limits, tokens and names by those of other settings; the rest stays."""
+        """Replace limits, tokens and host names; other settings stay."""
         http = msgspec.structs.replace(
             self._settings.http, tokens=settings.http.tokens, names=settings.http.names
         )
@@ -223,7 +223,7 @@ class CurrentSettings:
             watcher()
 
     def reload(self, read: Callable[[], ServiceSettings] | None) -> bool:
-        """Read the settings again, and return whether they were taken; bad ones change nothing."""
+        """Read the settings again; return whether they were accepted. Bad settings change nothing."""
         if read is None:
             _LOG.warning("SIGHUP: there is no settings file to read again; `dygcn run FILE` has one")
             return False
@@ -243,7 +243,7 @@ class CurrentSettings:
         return True
 
     def _not_taken(self, settings: ServiceSettings) -> list[str]:
-        """Return the names of settings that differ from those that are used."""
+        """Return the names of changed settings that need a restart."""
         pairs = (("", self._settings, settings), ("http.", self._settings.http, settings.http))
         return [
             f"{prefix}{name}"

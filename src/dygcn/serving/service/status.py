@@ -1,4 +1,4 @@
-"""What the service says about itself: its status, the load of the last hour, metrics, health."""
+"""The status of the service: counters, load of the last hour, metrics, health."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ READS = tuple(
 
 
 class Rate:
-    """How fast a count grows, over the last seconds."""
+    """Growth of a counter, over the last seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -58,7 +58,7 @@ class Rate:
         self._lock = threading.Lock()
 
     def at(self, count: int) -> float:
-        """Record the count of now, and return its growth a second."""
+        """Record the counter, and return its growth per second."""
         with self._lock:
             now = self._clock()
             self._seen.append((now, count))
@@ -70,7 +70,7 @@ class Rate:
 
 @dataclass
 class StatusParts:
-    """The parts of a service that its status is read from."""
+    """The parts of a service that the status reads."""
 
     live: DurableEmbedding
     current: CurrentSettings
@@ -84,7 +84,7 @@ class StatusParts:
 
 
 class StatusReport:
-    """Puts the status together."""
+    """Builds the status."""
 
     def __init__(self, parts: StatusParts) -> None:
         self.parts, self._begun = parts, time.monotonic()
@@ -97,7 +97,7 @@ class StatusReport:
             self._moved_last = nodes[:_SHOWN].copy()
 
     def status(self) -> answers.ServiceStatus:
-        """Return everything worth knowing at a glance."""
+        """Return the status of the service at a glance."""
         parts, live = self.parts, self.parts.live
         parts.observations.report(one.reachable for one in (*parts.sources, *parts.sinks))
         index = msgspec.to_builtins(parts.index_worker.status())
@@ -152,7 +152,7 @@ class StatusHandlers:
         self._report, self._metrics_text, self._readiness = report, metrics_text, readiness
 
     async def get_status(self, request: Request) -> Response:
-        """Return everything worth knowing at a glance."""
+        """Return the status of the service at a glance."""
         return await respond_beside(self._report.status)  # it may wait for the disk
 
     async def get_history(self, request: Request) -> Response:
@@ -170,7 +170,7 @@ class StatusHandlers:
         return respond(answers.Alive(True))
 
     async def get_ready(self, request: Request) -> Response:
-        """Return whether requests should come, or why not."""
+        """Return whether the service accepts requests; if not, why."""
         reason = self._readiness.reason()
         if reason is not None:
             return problem("not-ready", reason, retry_after=1)
@@ -181,7 +181,7 @@ class StatusHandlers:
 
 
 class LoadHistory:
-    """Samples the load of a service in a thread of its own; any thread may ask.
+    """Samples the load of a service in a thread; any thread may read it.
 
     Times come from the monotonic clock, begun at the time of day, so they never go back.
     """
@@ -223,7 +223,7 @@ class LoadHistory:
         return _Counted(self._now(), *counts)
 
     def sample(self) -> None:
-        """Take one sample; one thread does."""
+        """Take one sample; called by one thread."""
         before, now = self._minute[-1], self._count()
         seconds = now.time - before.time
         if seconds <= 0:
@@ -257,18 +257,18 @@ class LoadHistory:
         )
 
     def latency(self) -> answers.LatencyStatus:
-        """Return percentiles of the last minute, at most `INTERVAL` old."""
+        """Return percentiles of the last minute, at most `INTERVAL` seconds old."""
         return self._latency
 
     def since(self, moment: float = 0.0) -> answers.LoadSamples:
-        """Return the samples behind a moment, in seconds since 1970, oldest first."""
+        """Return the samples after a moment, in seconds since 1970, oldest first."""
         found = [one for one in list(self._samples) if one.time > moment]
         return answers.LoadSamples(self._live.sequence, self._now(), INTERVAL, found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What a service has counted at a moment."""
+    """The counters of a service at a moment."""
 
     time: float
     events: int

@@ -37,21 +37,21 @@ Id = int | str
 
 
 def known_and_missing(ids: list[Id], nodes: Nodes) -> tuple[list[Id], list[Id]]:
-    """Return the ids that have a node, and those that have none."""
+    """Return the ids that are in the graph, and those that are not."""
     known = (nodes >= 0).tolist()
     here = [one for one, found in zip(ids, known, strict=True) if found]
     return here, [one for one, found in zip(ids, known, strict=True) if not found]
 
 
 class VectorReads:
-    """Vectors of now. Every read takes the embedding's lock, so that none sees half an update."""
+    """Current vectors. Every read takes the embedding's lock, so none sees half an update."""
 
     def __init__(self, live: DurableEmbedding, observations: Observations) -> None:
         self._live, self._seen = live, observations
         self._graph, self._cache = live._state.graph, live._cached()
 
     def vector(self, node: Id) -> tuple[int, Float32 | None]:
-        """Return the sequence and the vector of a node, None if it is not in the graph."""
+        """Return the sequence and the vector of a node; None for the vector if it is not in the graph."""
         self._seen.reads += 1
         if not self._live.lock.acquire(timeout=_UNTIL_STRAIGHT):
             straight = self._live._read_straight(node)
@@ -64,7 +64,7 @@ class VectorReads:
             self._live.lock.release()
 
     def vector_now(self, node: Id, wait: float = 0.0) -> tuple[int, Float32 | None] | None:
-        """Return what `vector` returns, or None if it would wait longer for an update."""
+        """Return what `vector` returns; None if that would wait longer than `wait` for an update."""
         if not self._live.lock.acquire(timeout=wait):
             return None
         try:
@@ -82,13 +82,13 @@ class VectorReads:
             return answers.ManyVectors(self._live.sequence, here, vectors, missing)
 
     def find(self, node: Id) -> tuple[int, Float32 | None]:
-        """Return the number and the vector of a node; below 0 and None if it is not in the graph."""
+        """Return the number and the vector of a node; (below 0, None) if it is not in the graph."""
         with self._live.lock:
             at = self._graph.find_one(node)
             return at, self._cache.one(at) if at >= 0 else None
 
     def nodes(self, ids: Sequence[Id]) -> Nodes:
-        """Return the numbers of nodes, below 0 for those that are not in the graph."""
+        """Return the numbers of nodes; below 0 for ids that are not in the graph."""
         return np.array([self._graph.find_one(one) for one in ids], np.int32)
 
     def ids_of(self, nodes: Nodes) -> list[Id]:
@@ -109,7 +109,7 @@ class _Rebuilt:
 
 
 class PastReads:
-    """Vectors of earlier moments: one is rebuilt at a time, the last one is kept. Writers go on meanwhile."""
+    """Vectors as of earlier moments: one is rebuilt at a time, the last one is cached. Writers go on."""
 
     def __init__(self, live: DurableEmbedding) -> None:
         self._live = live
@@ -117,7 +117,7 @@ class PastReads:
         self._rebuilding = threading.Lock()
 
     def vectors(self, as_of: str, ids: list[Id]) -> answers.ManyVectors:
-        """Return the vectors of nodes as they were at a sequence or a time."""
+        """Return the vectors of nodes as of a sequence or a time."""
         kept = self._at(as_of)
         then = kept.embedding
         with then._guard.lock:

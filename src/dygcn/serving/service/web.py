@@ -1,4 +1,4 @@
-"""Requests in, responses out: what the handlers of every resource use."""
+"""Parsing of requests and writing of responses, for the handlers of every resource."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Id = int | str
 
 
 class RequestParser:
-    """Reads ids, numbers and bodies of requests, within the limits as they are now."""
+    """Reads ids, numbers and bodies of requests, within the current limits."""
 
     def __init__(self, current: CurrentSettings, kind: str) -> None:
         self._current, self.kind = current, kind
@@ -39,19 +39,19 @@ class RequestParser:
 
     @property
     def limits(self) -> Limits:
-        """The limits as they are now."""
+        """The current limits."""
         return self._current.limits
 
     def id(self, text: str) -> Id:
-        """Read an id of this graph."""
+        """Parse an id of this graph."""
         return read_id(text, self.kind)
 
     def node(self, request: Request) -> Id:
-        """Read the id in the path."""
+        """Parse the id in the path."""
         return self.id(request.path_params["id"])
 
     def ids(self, texts: list[str]) -> list[Id]:
-        """Read ids of a query; what cannot be an id of this graph stays text, and is not in it."""
+        """Parse ids of a query; a text that cannot be an id stays as it is, and is missing from the graph."""
         self.check_count(len(texts), IDS_IN_QUERY, "ids in its address; send more in a body")
         return [self._id_or_text(text) for text in texts]
 
@@ -62,18 +62,18 @@ class RequestParser:
             return text
 
     def k(self, request: Request) -> int:
-        """Read how many nodes the answer is to name."""
+        """Parse k, the number of nodes to return."""
         return whole(request.query_params.get("k", str(DEFAULT_K)), "k", 1, self.limits.k)
 
     async def body(self, request: Request, shape: type[Any]) -> Any:
-        """Decode a body; a large one beside the event loop."""
+        """Decode a body; a large one in a thread."""
         body = await request.body()
         if len(body) < LARGE:
             return read_body(body, shape)
         return await self.bodies.decode(read_body, body, shape)
 
     def check_count(self, count: int, most: int, what: str) -> None:
-        """Refuse a request that asks for too much."""
+        """Refuse a request for too many items."""
         if count > most:
             raise OptionError(f"the request asks for {count} {what}; allowed are up to {most}")
 
@@ -82,7 +82,7 @@ class RequestParser:
 
 
 def read_id(text: str, kind: str) -> Id:
-    """Read an id from a path; raise UnknownNode if it is no id of that kind."""
+    """Parse an id from a path; raise UnknownNode if it is no id of the graph's type."""
     if kind != "int64":
         return text
     digits = text.removeprefix("-")
@@ -93,7 +93,7 @@ def read_id(text: str, kind: str) -> Id:
 
 
 def read_body(body: bytes, shape: type[Any]) -> Any:
-    """Decode JSON of a known shape."""
+    """Decode JSON of a given type."""
     if reads_slowly(body):
         raise OptionError("the body has too many numbers with exponents of three digits; send plain numbers")
     try:
@@ -106,19 +106,19 @@ def read_body(body: bytes, shape: type[Any]) -> Any:
 
 
 def content_type(request: Request) -> str:
-    """Return the type of the body, without its parameters."""
+    """Return the media type of the body, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def whole(text: str, name: str, least: int, most: int) -> int:
-    """Read a whole number from a query."""
+    """Parse an integer of a query."""
     if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
         return int(text)
     raise OptionError(f"{name} is {text[:40]!r}; allowed is a whole number from {least} to {most}")
 
 
 def seconds(text: str, name: str, most: float, allowed: str) -> float:
-    """Read seconds from a query."""
+    """Parse seconds of a query."""
     try:
         found = float(text)
     except ValueError:
@@ -129,7 +129,7 @@ def seconds(text: str, name: str, most: float, allowed: str) -> float:
 
 
 def one_of(text: str, name: str, known: tuple[str, ...]) -> str:
-    """Read a word from a query."""
+    """Parse a word of a query, out of a list."""
     if text not in known:
         between = " and " if len(known) == 2 else ", "
         raise OptionError(f"{name} is {text[:40]!r}; allowed are {between.join(known)}")
@@ -145,12 +145,12 @@ def respond(answer: Any) -> Response:
 
 
 async def respond_beside(ask: Callable[..., Any], *arguments: Any) -> Response:
-    """Return as JSON what a function returns, which is called beside the event loop."""
+    """Call a function in a thread, and return its result as JSON."""
     return respond(await run_in_threadpool(ask, *arguments))
 
 
 def arrow_answer(columns: dict[str, pa.Array], vectors: Any, sequence: int, **moment: str) -> Response:
-    """Return vectors as an Arrow stream; its metadata has the sequence, and the moment of the past."""
+    """Return vectors as an Arrow stream; its metadata has the sequence, and the moment if past."""
     flat = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
     columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     table = pa.table(columns).replace_schema_metadata({"sequence": str(sequence), **moment})
@@ -170,14 +170,14 @@ def arrow_stream(table: pa.Table) -> bytes:
 
 
 class Awaited:
-    """The result of another thread, for a request that waits for it in the event loop."""
+    """The result of another thread, awaited by a request in the event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[Any] = self._loop.create_future()
 
     def answer(self, result: Any) -> None:
-        """Resolve with a result, or with an exception in its place, from any thread."""
+        """Set the result, or an exception, from any thread."""
         self._loop.call_soon_threadsafe(self._resolve, result)
 
     def _resolve(self, result: Any) -> None:
@@ -189,19 +189,19 @@ class Awaited:
             self._done.set_result(result)
 
     async def result(self) -> Any:
-        """Return the result when it is there."""
+        """Wait for the result and return it."""
         return await self._done
 
 
 async def written(submit: Callable[..., Any], *arguments: Any) -> Any:
-    """Hand work to the writing thread by a function that takes a callback, and return its result."""
+    """Queue work for the writing thread with a callback, and return its result."""
     awaited = Awaited()
     await run_in_threadpool(submit, *arguments, awaited.answer)
     return await awaited.result()
 
 
 async def looks() -> AsyncIterator[bool]:
-    """Yield true while it is worth a look whether an update has ended; in the end false: wait in a thread.
+    """Yield True while polling for the end of an update pays, then False: wait in a thread.
 
     Most updates end soon. A thread that waits for the lock would hold it while it waits for its turn to run,
     and every other request with it: reads beside a stream were ten times slower so. But where one long update

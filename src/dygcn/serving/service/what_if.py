@@ -1,4 +1,4 @@
-"""Changes that are only tried, in the writing thread: what would be, and which event would move a node."""
+"""Trials of changes in the writing thread: their results, and which events would move a node."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Id = int | str
 
 
 class Trials:
-    """Tries changes in the writing thread, each in its turn, and takes them back."""
+    """Tries changes in the writing thread, one at a time, and rolls them back."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Trials:
         self._queue.submit_work(lambda: self._try(wanted, batch), rows, answer)
 
     def submit_explanation(self, wanted: requests.ExplainChangeRequest, answer: Answer) -> None:
-        """Find out which events would move a node; `answer` gets an `answers.ExplainedMove`."""
+        """Queue the explanation of a change; `answer` gets an `answers.ExplainedMove`, or an exception."""
         self._seen.reads += 1
         batch = self._batch_of(wanted)
         if batch is None:
@@ -124,7 +124,7 @@ class Trials:
         return rows
 
     def _rows_queried(self, wanted: requests.WhatIfRequest, events: int, change: int) -> int:
-        """Return how many rows queries look at, in a graph that has grown by as much as events can add."""
+        """Return the rows that the queries read, in a graph grown by as much as the events can add."""
         state = self._live._state
         size = len(state.graph) + 2 * events
         searches = len(wanted.nearest) + len(wanted.recommend)
@@ -134,7 +134,7 @@ class Trials:
         return rows
 
     def _try(self, wanted: requests.WhatIfRequest, batch: EventBatch | None) -> answers.WhatIfAnswer:
-        """Try a change and answer queries; in the writing thread, so that nothing else writes meanwhile."""
+        """Try a change and answer queries, in the writing thread, so that no other write comes between."""
         live, k = self._live, wanted.k
         tried = live.what_if(batch, remove_nodes=wanted.remove_nodes, now=wanted.now)
         with self._clock.during_trial(), tried as trial:
@@ -159,13 +159,13 @@ class Trials:
 
 
 class TrialHandlers:
-    """Handlers of changes that are only tried."""
+    """Handlers of trials."""
 
     def __init__(self, parser: RequestParser, trials: Trials, queue: IngestQueue) -> None:
         self._parser, self._trials, self._queue = parser, trials, queue
 
     async def post_trial(self, request: Request) -> Response:
-        """Return what would be after a change."""
+        """Return the result of a trial."""
         wanted = await self._parser.body(request, requests.WhatIfRequest)
         limits, check = self._parser.limits, self._parser.check_count
         check(wanted.k, limits.k, "neighbours")

@@ -1,4 +1,4 @@
-"""What runs beside HTTP: a source is read into the queue, and what moved is written to a sink."""
+"""Workers beside HTTP: one reads a source into the queue, one writes changes to a sink."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SAME, NEW, REWRITING, REWRITTEN, REFUSED = "same", "new", "rewriting", "rewritte
 
 
 class _Worker:
-    """A thread that tries again after a failure, less and less often."""
+    """A thread that retries after a failure, with growing pauses."""
 
     kind = ""
 
@@ -58,7 +58,7 @@ class _Worker:
         self._thread = threading.Thread(target=self._run, name=f"dygcn-{name}"[:60], daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def ask_to_stop(self, until: float = _FOREVER) -> None:
@@ -66,14 +66,14 @@ class _Worker:
         self._stop.set()
 
     def stop(self, until: float = _FOREVER) -> bool:
-        """End in good order, and wait for it until then; say whether it ended. Safe to call twice."""
+        """End the thread in good order, waiting until a moment; return whether it ended. Idempotent."""
         self.ask_to_stop(until)
         if self._thread.is_alive():
             self._thread.join(None if until == _FOREVER else max(until - time.monotonic(), 0.0))
         return not self._thread.is_alive()
 
     def _times(self) -> dict[str, float | None]:
-        """Return since when it fails, and when it worked last, in seconds since 1970."""
+        """Return since when the worker fails, and when it last worked, in seconds since 1970."""
         since = self.reachable.failing_since if self.failure is not None else None
         return {"failing_since": since, "worked_at": self.reachable.worked_at or None}
 
@@ -98,7 +98,7 @@ class _Worker:
 
 
 class SourceWorker(_Worker):
-    """Reads a source into the queue, from the cursor that the state has reached."""
+    """Reads a source into the queue, from the offsets that the state has reached."""
 
     kind = "source"
 
@@ -124,7 +124,7 @@ class SourceWorker(_Worker):
             self._source.close()
 
     def _submit(self, messages: Sequence[Message]) -> None:
-        """Hand messages to the queue and wait until they are applied: the cursor is then in the state."""
+        """Queue messages and wait until they are applied: the state then includes their offsets."""
         parts = source_batches(messages, self._live, self._clock.latest())
         for part in parts:
             part.check()
@@ -152,11 +152,11 @@ class SourceWorker(_Worker):
             self._answered.notify()
 
     def lag(self) -> int | None:
-        """Return how many messages wait to be read, None while nobody knows."""
+        """Return how many messages wait to be read; None if unknown."""
         return self._source.lag() if self._thread.is_alive() and self.failure is None else None
 
     def status(self) -> dict[str, Any]:
-        """Return what /v1/status says of it."""
+        """Return the source's entry in /v1/status."""
         return {
             "name": self.name,
             "messages": self.messages,
@@ -170,7 +170,7 @@ class SourceWorker(_Worker):
 def source_batches(
     messages: Sequence[Message], live: DurableEmbedding, latest: float | None
 ) -> list[SourceBatch]:
-    """Decode messages; those that follow each other in a stream and are alike become one part."""
+    """Decode messages; consecutive similar ones of a stream are joined into one part."""
     kind, related = live.model.ids, bool(live.model.relations)
     parts: list[SourceBatch] = []
     for stream, run in groupby(_fresh(messages, live._offsets.last_of), key=lambda message: message.stream):
@@ -181,13 +181,13 @@ def source_batches(
 
 
 def _alike(one: tuple[int, tuple[Message, Decoded]]) -> tuple[bool, int]:
-    """Return what messages have in common that become one part: one with forget events is alone."""
+    """Return the key by which messages may be joined; a message with forget events has a key of its own."""
     number, (_, decoded) = one
     return decoded.batch.t is None, number if decoded.forgets else -1
 
 
 def _fresh(messages: Sequence[Message], last_of: Callable[[str], int | None]) -> Iterator[Message]:
-    """Skip messages that were applied before or come twice: joined to others they would not be noticed."""
+    """Skip repeated messages, which would go unnoticed once joined with others."""
     reached: dict[str, int] = {}
     for message in messages:
         if message.stream not in reached:
@@ -220,7 +220,7 @@ def _decode(message: Message, kind: str, latest: float | None, related: bool = F
 
 
 class SinkWorker(_Worker):
-    """Writes what moved to a sink, each node once however often it moved meanwhile."""
+    """Writes changes to a sink, each node once however often it moved meanwhile."""
 
     kind = "sink"
 
@@ -255,7 +255,7 @@ class SinkWorker(_Worker):
         return cursor if behind else SinkCursor()  # one from ahead is of another log
 
     def ask_to_stop(self, until: float = _FOREVER) -> None:
-        """Ask the thread to bring the sink up to the last sequence before a moment, and to end."""
+        """Ask the thread to write everything up to the last sequence before a moment, and to end."""
         self._give_up = until
         super().ask_to_stop(until)
         self._news.set()
@@ -279,7 +279,7 @@ class SinkWorker(_Worker):
             self._sink.close()
 
     def _begin(self) -> None:
-        """Open the sink, and find out whether the rows there are of our history."""
+        """Open the sink, and find out whether its rows are of this history."""
         live = self._live
         held = self._sink.open(live.model.ids, live.model.dim)
         with _ONE_BEGINS:  # or each of two sinks would begin an epoch, and write for the other's
@@ -300,7 +300,7 @@ class SinkWorker(_Worker):
         self.reachable.works()
 
     def _judged(self, history: str, why: str) -> None:
-        """Record of which history the rows in the sink are, and log it if that changed."""
+        """Record which history the sink's rows are of, and log a change of that."""
         if history != self.history:
             note(
                 "sink.refused" if history == REFUSED else "sink.history",
@@ -340,7 +340,7 @@ class SinkWorker(_Worker):
             self._kept = text
 
     def _delete_below(self, history: History) -> None:
-        """Delete rows that were not written again, once everything else was."""
+        """Delete the rows that were not rewritten, once all others were."""
         cursor = self._cursor
         if cursor.delete_below is None:
             return
@@ -350,11 +350,11 @@ class SinkWorker(_Worker):
             self._judged(REWRITTEN, self.why)
 
     def behind(self) -> int:
-        """Return how many sequences the sink does not have yet."""
+        """Return the number of sequences that the sink lags behind."""
         return max(self._live.sequence - self._cursor.reached, 0)
 
     def status(self) -> dict[str, Any]:
-        """Return what /v1/status says of it."""
+        """Return the sink's entry in /v1/status."""
         return {
             "name": self.name,
             "rows": self.rows,
@@ -371,21 +371,21 @@ class SinkWorker(_Worker):
 
 
 class HistoryLog(Protocol):
-    """What a sink's worker asks of the embedding that it writes out: where its log is, and what it was."""
+    """The part of an embedding that a sink's worker uses: its position, and its past ones."""
 
     @property
     def history(self) -> History:
-        """The position now."""
+        """The current position."""
 
     def confirms(self, history: History) -> bool:
-        """Return whether our log has this chain value at this sequence of this epoch."""
+        """Return whether this log has the position's chain value at its sequence and epoch."""
 
     def begin_epoch(self) -> History:
-        """Begin an epoch of a greater generation: all that was written before is of another history."""
+        """Begin an epoch of a greater generation: everything written before is of another history."""
 
 
 class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
-    """How far a sink came, as it is kept in the folder.
+    """The stored position of a sink.
 
     It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
     log that goes on there.
@@ -400,7 +400,7 @@ class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a worker does with a sink that it has opened."""
+    """The decision about a sink that was opened."""
 
     history: str  # SAME, NEW or REWRITING
     why: str = ""
@@ -411,7 +411,7 @@ class Verdict:
 def judge(
     held: History | None, kept: History | None, log: HistoryLog, rule: OnOtherHistory, name: str
 ) -> Verdict:
-    """Return what to do where a sink holds rows up to a position."""
+    """Decide what to do with a sink that holds rows up to a position."""
     ours = log.history
     if held is None:
         return Verdict(NEW, f"{name} held nothing: all rows are written", anew=True)
@@ -433,7 +433,7 @@ def judge(
 
 
 def _of_our_history(held: History, kept: History | None, log: HistoryLog, name: str) -> Verdict:
-    """Return what to do where the sink holds rows of our history: go on, if we know from where."""
+    """Decide what to do with a sink that holds rows of this history: continue, if the position is known."""
     if kept is None or (held != kept and not log.confirms(kept)):
         return Verdict(SAME, anew=True)
     if held.sequence < kept.sequence:

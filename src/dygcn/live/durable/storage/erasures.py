@@ -154,7 +154,7 @@ class Erasures:
         return any(self.is_old(number, stream, offset, t) for number in self.numbers_of(values))
 
     def numbers_of(self, values: Iterable[int | str]) -> set[int]:
-        """Return the numbers of the erasures of some values, ids or not; -1 where there is none."""
+        """Return the numbers of the erasures of some values, each of which may be an id or anything else."""
         key = bytes.fromhex(self._key)
         kinds = (("int64" if isinstance(value, int) else "string", value) for value in set(values))
         found = (self._numbers.get(_strong(key, kind, value), ()) for kind, value in kinds)
@@ -201,7 +201,7 @@ def _changed(known: Mapping[str, int], offsets: Mapping[str, int]) -> dict[str, 
 
 
 def _at(known: list[tuple[int, int]], number: int) -> int:
-    """Return the offset of a stream at an erasure, -1 if it had none yet."""
+    """Return a stream's offset at an erasure; -1 before the stream's first."""
     last = bisect_right(known, (number, 1 << 63)) - 1
     return known[last][1] if last >= 0 else -1
 

@@ -45,7 +45,7 @@ class Watermark:
             raise StorageError(f"{self.path} is not a file")
 
     def read(self) -> Reached | None:
-        """Return the last written record; None if the file is missing or damaged."""
+        """Return the last written record; None if the file is incomplete or damaged."""
         assert self._file is not None
         os.lseek(self._file, 0, os.SEEK_SET)
         content = os.read(self._file, _SIZE)
