@@ -90,7 +90,7 @@ CLASSES = {
         "tests/live/durable/test_durable.py::test_any_number_of_refused_events_is_one_entry_and_one_sync"
     ],
     "clients use up the places of brokers": [
-        "tests/live/durable/test_followed.py::test_clients_take_no_place_from_brokers"
+        "tests/live/durable/test_offsets.py::test_clients_take_no_place_from_brokers"
     ],
     "the expected cost looks one order deep": [
         "tests/serving/service/test_cost_estimate.py::test_expected_rows_look_as_deep_as_the_rule",

@@ -52,6 +52,7 @@ def test_listing_imports_no_command():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.split() == [
         "dygcn",
+        "dygcn._extras",
         "dygcn.cli",
         "dygcn.cli.main",
         "dygcn.errors",

@@ -227,7 +227,7 @@ def test_a_restored_copy_is_refused_where_the_settings_say_so(folder):
         assert 'other_history is "refuse"' in status(service)["why"]
         assert service.live.feed.history.epoch == epoch
         assert sink.model.known == before
-        sink.model.empty()  # somebody removes what is there
+        sink.model.known, sink.model.newest = {}, None  # somebody removes what is there
         until(lambda: sink.equals(service.live))
         until(has(service, NEW))
         assert status(service)["failure"] is None
@@ -330,7 +330,7 @@ def test_an_emptied_sink_gets_all_rows(folder):
     with running(path, sink) as service:
         write(service, (1, 100, 1))
         until(lambda: sink.equals(service.live))
-    sink.model.empty()
+    sink.model.known, sink.model.newest = {}, None
     with running(path, sink) as service:
         until(lambda: sink.equals(service.live))
         assert status(service)["history"] == NEW
@@ -352,9 +352,11 @@ def test_one_epoch_is_begun_for_all_sinks(folder):
         old = service.live.feed.history
     begun = []
     with running(backup) as service:
-        begin = type(service.live).begin_epoch
+        begin = type(service.live.feed).begin_epoch
         with pytest.MonkeyPatch.context() as watched:
-            watched.setattr(type(service.live), "begin_epoch", lambda live: (begun.append(1), begin(live))[1])
+            watched.setattr(
+                type(service.live.feed), "begin_epoch", lambda feed: (begun.append(1), begin(feed))[1]
+            )
             for sink in sinks:
                 service.add_sink(sink)
             for worker in service.sinks:
@@ -508,7 +510,7 @@ def test_through_refits_copies_and_losses_the_sink_holds_the_live_rows(models, t
         elif run[:1] == ["refit"]:
             path = begun()
         elif run[:1] == ["empty"]:
-            sink.model.empty()
+            sink.model.known, sink.model.newest = {}, None
         elif run[:1] == ["restore the sink"]:
             sink.model = copy.deepcopy(models_of_the_sink[-1])
         with running(path, sink) as service:

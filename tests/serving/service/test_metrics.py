@@ -135,7 +135,7 @@ def test_two_services_in_one_process_do_not_share(serve):
     one.post([{"src": 1, "dst": 9}])
     assert read(one)["dygcn_events_total",] == 1
     assert read(other)["dygcn_events_total",] == 0
-    assert Metrics(one.service.report).text() != Metrics(other.service).text()
+    assert Metrics(one.service.report).text() != Metrics(other.service.report).text()
 
 
 def test_names_are_well_formed(serve):
