@@ -1,6 +1,6 @@
 from dygcn_lab.costs import counts
 
-LINES, FILES = 53_700, 412  # the budget: whoever adds lines removes others, or raises it and says why
+LINES, FILES = 46_318, 298  # the budget: whoever adds lines removes others, or raises it and says why
 
 
 def test_the_product_stays_within_its_budget():
@@ -13,3 +13,8 @@ def test_the_counter_counts_docstrings_and_neither_comments_nor_blank_lines(tmp_
     path = tmp_path / "one.py"
     path.write_text('"""Head."""\n\n# why\n    # deep\nx = 1  # said\n\t\n')
     assert counts.count_lines(path) == 2
+
+
+def test_imports_run_in_no_circle_and_a_name_is_of_one_class():
+    assert counts.find_circles() == []
+    assert counts.find_double_names() == {}
