@@ -1,4 +1,4 @@
-"""What systems do differently with files: locks, permissions, the wait until they are on disk.
+"""File operations that differ between systems: locks, permissions, syncing to disk.
 
 What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
 says; `keep_private` narrows what others made.
@@ -63,21 +63,21 @@ _SYNCS_NAMES = os.name != "nt"  # Windows has no handle of a folder, and writes 
 
 
 def open_own(path: Path, flags: int) -> int:
-    """Open a file that should be ours: no link is followed, no pipe waited for, where the system can."""
+    """Open a file of our own; where the system allows it, refuse links and do not wait for pipes."""
     for name in _OURS:
         flags |= getattr(os, name, 0)
     return os.open(path, flags, 0o600)
 
 
 def write_own(path: Path, *parts: bytes | memoryview) -> None:
-    """Write a file for its owner alone, without waiting for the disk."""
+    """Write a file that only its owner can read, without syncing it."""
     with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         for part in parts:
             file.write(part)
 
 
 def replace_own(path: Path, beside: Path, *parts: bytes | memoryview) -> None:
-    """Write a file under another name, then give it its own: when it returns, all of it is on disk."""
+    """Write a file under a temporary name, then rename it; on return all of it is on disk."""
     try:
         write_own(beside, *parts)
         sync_file(beside)
@@ -90,19 +90,19 @@ def replace_own(path: Path, beside: Path, *parts: bytes | memoryview) -> None:
 
 
 def make_folder(folder: Path, parents: bool = False) -> None:
-    """Make a folder for its owner alone, with `parents` also those around it; what is there stays so."""
+    """Make a folder that only its owner can read; with `parents`, its parents too. Existing ones stay."""
     if parents and not folder.parent.exists():
         make_folder(folder.parent, parents)
     folder.mkdir(0o700, exist_ok=True)
 
 
 def is_private(path: Path) -> bool:
-    """Return whether a path exists and is readable by its owner alone."""
+    """Return whether a path exists and only its owner can read it."""
     return path.exists() and not path.stat().st_mode & _OTHERS
 
 
 def keep_private(folder: Path) -> None:
-    """Make a folder and everything in it private to its owner; files of other owners stay as they are."""
+    """Make a folder and everything in it readable by the owner alone; others' files stay as they are."""
     _narrow(folder)
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -122,7 +122,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Write the names in a folder to disk, after files were created, renamed or removed."""
+    """Sync a folder, so that created, renamed or removed names are on disk."""
     if _SYNCS_NAMES:
         _sync(os.open(folder, os.O_RDONLY))
 

@@ -13,7 +13,7 @@ _TRIES = 1000
 
 
 class PairSet:
-    """Undirected pairs of nodes, for bulk questions."""
+    """A set of undirected pairs of nodes, for vectorised lookups."""
 
     def __init__(self, pairs: Int64, nodes: int) -> None:
         self._nodes = nodes
@@ -24,13 +24,13 @@ class PairSet:
         return keys
 
     def add(self, a: Int64, b: Int64) -> None:
-        """Put more pairs into the set; those that are there already change nothing."""
+        """Add pairs; pairs that are already in the set change nothing."""
         new = ~self.has(a, b)
         keys = np.unique(self._key(a[new], b[new]))
         self._keys = np.insert(self._keys, np.searchsorted(self._keys, keys), keys)
 
     def neighbours(self) -> tuple[Int64, Int64]:
-        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes that are paired with v."""
+        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes paired with v."""
         low, high = np.divmod(self._keys, self._nodes)
         nodes, others = np.concatenate((low, high)), np.concatenate((high, low))
         counts = np.bincount(nodes, minlength=self._nodes)
@@ -50,7 +50,7 @@ class PairSet:
 def draw_negatives(
     nodes: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
 ) -> tuple[Int64, Int64]:
-    """Return nodes and, for each, one of the pool that is linked to it in none of the sets.
+    """Return nodes and, for each, a random node of the pool that no set pairs with it.
 
     A node that is linked to the whole pool has no negative and is left out. Each entry of the pool has the
     same chance; a node that is in it twice has twice the chance.
@@ -74,7 +74,7 @@ def one_end(pairs: Int64, random: np.random.Generator) -> Int64:
 
 
 def auc(linked: Float64, others: Float64) -> float:
-    """Return the chance that a linked pair scores above another one, ties half."""
+    """Return the probability that a linked pair scores above another pair; ties count half."""
     ranked = np.sort(others)
     below = np.searchsorted(ranked, linked, side="left")
     not_above = np.searchsorted(ranked, linked, side="right")

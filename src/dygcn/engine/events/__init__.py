@@ -1,4 +1,4 @@
-"""What an event is: anything tabular in, one validated `EventBatch` out. Messages are decoded by `wire`."""
+"""Events: reads anything tabular into one validated `EventBatch`. Messages are decoded by `wire`."""
 
 from dygcn.engine.events.batches import as_dicts, cut_steps, join_events, rows_of, sort_by_time
 from dygcn.engine.events.codec import read_events, read_graph, read_update, single_pair

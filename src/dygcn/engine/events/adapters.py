@@ -1,4 +1,4 @@
-"""Graphs and tensors of other libraries, known by their types; none of these libraries is imported."""
+"""Graphs and tensors of other libraries, recognised by their types without importing the libraries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ directions. `kinds`: the kinds of nodes; None: none were declared, and the graph
 
 @dataclass(frozen=True, slots=True)
 class GraphEdges:
-    """A graph of another library that was recognised, and how its edges are read."""
+    """A graph of another library, and the function that reads its edges."""
 
     graph: Any
     reader: Reader
@@ -39,7 +39,7 @@ class GraphEdges:
 
 
 def recognise(events: object) -> object:
-    """Return tensors as arrays, lazy frames as frames, graphs as `GraphEdges`, and anything else as it is."""
+    """Return tensors as arrays, lazy frames as frames, graphs as `GraphEdges`; other values unchanged."""
     events = untensored(events, "events")
     libraries = {str(kind.__module__).partition(".")[0] for kind in type(events).__mro__}
     if "polars" in libraries:
@@ -60,7 +60,7 @@ def edge_index(ends: NDArray[Any], directed: bool | None) -> Columns:
 
 
 def _each_once(columns: Columns, directed: bool | None) -> Columns:
-    """Drop the second half of a graph that holds every edge in both directions, if it is not `directed`."""
+    """Keep one direction if an undirected graph lists every edge in both directions."""
     src, dst = columns["src"], columns["dst"]
     if directed is not False or type(src) is not np.ndarray or src.dtype.kind not in "iu":
         return columns
@@ -81,7 +81,7 @@ def _sorted(rows: NDArray[np.bool_], *columns: NDArray[Any]) -> list[NDArray[Any
 
 
 def _both_ways(columns: Columns) -> Columns:
-    """Let every edge be followed by its reverse."""
+    """Add the reverse of every edge right after the edge."""
     reverse = columns | {"src": columns["dst"], "dst": columns["src"]}
     return {
         name: list(chain.from_iterable(zip(values, reverse[name], strict=True)))
@@ -90,7 +90,7 @@ def _both_ways(columns: Columns) -> Columns:
 
 
 def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str], Any]) -> Columns:
-    """Return times and weights of edges, from the attributes that have their names.
+    """Return the attributes of edges that the names of columns stand for.
 
     `there`: the attributes that edges have; `values` returns one of all edges, None where an edge has none.
     """
@@ -118,7 +118,7 @@ def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str]
 
 
 def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read every edge; each of several parallel ones is an event, as it would be in a table.
+    """Read every edge of a networkx graph; parallel edges are separate events.
 
     Where all nodes have the attribute `bipartite`, it is their kind.
     """
@@ -138,7 +138,7 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
 
 
 def _is_edge_view(view: object) -> bool:
-    """Return whether this is `G.edges`; a private attribute alone says what its last column is."""
+    """Return whether a value is `G.edges` of networkx, with or without data."""
     kind = type(view).__name__
     return "Edge" in kind and ("Data" not in kind or hasattr(view, "_data"))
 
@@ -162,7 +162,7 @@ def _edge_view(view: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
 
 
 def _with_data(rows: Sequence[Sequence[Any]], names: ColumnNames) -> Columns:
-    """Return the columns of rows that begin with two nodes and end with a dict of attributes."""
+    """Return the columns of rows (node, node, ..., dict of attributes)."""
     data: list[Mapping[str, Any]] = [row[-1] for row in rows]
     there = list(dict.fromkeys(chain.from_iterable(data)))
     ends = {"src": [row[0] for row in rows], "dst": [row[1] for row in rows]}
@@ -219,7 +219,7 @@ def _sparse(matrix: Any, names: ColumnNames, directed: bool | None, kinds: Seque
 
 
 def _geometric(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read a TemporalData, which is a table, or a Data: edge_index, and what belongs to its edges."""
+    """Read a TemporalData, which is a table, or a Data: edge_index and the attributes of its edges."""
     stored = {name: untensored(values, name) for name, values in data.to_dict().items()}
     if "src" in stored:
         return {field: stored[name] for field, name in names.columns_of(list(stored)).items()}
@@ -238,7 +238,7 @@ def _geometric(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
 
 
 def _hetero(data: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read a HeteroData: types of nodes are kinds. Edges that ToUndirected added are left out."""
+    """Read a HeteroData: node types become kinds. Reverse edges that ToUndirected added are left out."""
     types = [tuple(map(str, one)) for one in data.edge_types]
     own = [one for one in types if not (one[1].startswith("rev_") and (one[2], one[1][4:], one[0]) in types)]
     parts = []

@@ -1,4 +1,4 @@
-"""What is done with batches: joined, sorted, cut into the steps of training, shown event by event."""
+"""Operations on batches: join, sort, cut into training steps, list event by event."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
 
 
 def part_of(batch: EventBatch, begin: int, end: int) -> EventBatch:
-    """Return the rows from `begin` to `end` of a batch, without a copy; `rows_of` of them is the same."""
+    """Return the rows from `begin` to `end` of a batch as a view; `rows_of` would copy them."""
     src, dst = (_slice_of(column, begin, end) for column in (batch.src, batch.dst))
     weight, t, relation = batch.weight, batch.t, batch.relation
     return EventBatch(
@@ -49,14 +49,14 @@ def _slice_of(column: IdColumn, begin: int, end: int) -> IdColumn:
 
 
 def sort_by_time(batch: EventBatch) -> EventBatch:
-    """Sort stably by `t`; without `t` the order of the rows is the time."""
+    """Sort stably by `t`; without `t` the batch keeps its order."""
     if batch.t is None or bool(np.all(batch.t[1:] >= batch.t[:-1])):
         return batch
     return rows_of(batch, np.argsort(batch.t, kind="stable"))
 
 
 def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> list[EventBatch]:
-    """Cut events that are sorted by time into the steps that training looks at.
+    """Cut events that are sorted by time into training steps.
 
     `steps` is a number of parts with equally many events, or the values of `t` at which a step ends (later
     events belong to one more step). None: every value of `t` is a step, or 40 equal parts where there are
@@ -87,7 +87,7 @@ def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
 
 
 def join_events(batches: Sequence[EventBatch]) -> EventBatch:
-    """Return the events of several batches, in order; at least one batch, all of them dated or none."""
+    """Return the events of several batches, in order; either all have times or none. At least one batch."""
     filled = [batch for batch in batches if len(batch)] or list(batches[:1])
     if len(filled) == 1:
         return filled[0]
@@ -109,7 +109,7 @@ def join_events(batches: Sequence[EventBatch]) -> EventBatch:
 
 
 def join_relations(columns: Sequence[RelationColumn | None]) -> RelationColumn | None:
-    """Return the relations of batches that stand behind each other; all of them have some, or none."""
+    """Return the relations of consecutive batches; either all have relations or none."""
     some = [column for column in columns if column is not None]
     if not some:
         return None

@@ -1,4 +1,4 @@
-"""Anything tabular becomes one `EventBatch`, checked here and nowhere else."""
+"""Reads anything tabular into one `EventBatch`; this is the only place where events are validated."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_graph(
     kinds: object = None,
     **options: Unpack[ColumnOptions],
 ) -> tuple[str, EventBatch]:
-    """Read the events that a graph begins with, as `read_events` does; return the type of its ids, too.
+    """Read the events of a new graph, as `read_events` does; also return the type of their ids.
 
     `kinds`: the kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind`
     and `dst_kind`, or nodes have no kinds.
@@ -167,7 +167,7 @@ def read_pairs(
 
 
 def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
-    """Return both ends and +1 or -1, if an update names one edge and nothing else: the commonest of all."""
+    """Return both ends and +1 or -1 if an update names exactly one edge, the most frequent update."""
     pairs = add if remove is None else remove if add is None else None
     if type(pairs) is not list or len(pairs) != 1 or type(pairs[0]) is not tuple or len(pairs[0]) != 2:
         return None
@@ -175,7 +175,7 @@ def single_pair(add: object, remove: object) -> tuple[Any, Any, int] | None:
 
 
 def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
-    """Return a batch of one edge between two int64 ids, without the checks that other events need."""
+    """Return a batch of one edge between two int64 ids, which need no further checks."""
     if type(a) is not int or type(b) is not int or not (_LEAST <= a <= _MOST and _LEAST <= b <= _MOST):
         return None
     ends = np.array((a, b), np.int64)
@@ -183,7 +183,7 @@ def _one_pair(a: object, b: object, op: int) -> EventBatch | None:
 
 
 def _listed(events: object) -> object:
-    """Return the events in a form that can be looked at twice: iterators as lists, graphs recognised."""
+    """Return the events in a form that can be read twice: iterators as lists, graphs recognised."""
     if isinstance(events, list):
         return events
     events = recognise(events)
@@ -197,7 +197,7 @@ def _listed(events: object) -> object:
 
 
 def _has_names(events: object) -> bool:
-    """Return whether events are a table; the edges of networkx, a set and a mapping, are bare rows."""
+    """Return whether events have named columns; the edges of networkx, sets and mappings do not."""
     if isinstance(events, list):
         return bool(events) and all(isinstance(item, Mapping) for item in events)
     if isinstance(events, GraphEdges):
@@ -260,7 +260,7 @@ def _columns(
 
 
 def _is_adjacency(events: Mapping[Any, Any]) -> bool:
-    """Return whether a dict holds the neighbours of each node, which were meant as a graph."""
+    """Return whether a dict maps each node to its neighbours: a graph, and no table."""
     near = list(islice(events.values(), _LOOKED_AT))
     if not near or "src" in events or "dst" in events:
         return False
@@ -329,7 +329,7 @@ def _from_table(table: pa.Table | dict[str, Any], names: ColumnNames) -> dict[st
 def assemble(
     columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OWN_NAMES, ids: str | None = None
 ) -> EventBatch:
-    """Make a batch of columns by field: check each, then that they fit together.
+    """Make a batch from columns by field; check each column, then that their lengths agree.
 
     Errors call a column as `names` does.
     """

@@ -69,7 +69,7 @@ _WEIGHTS = ("w", "weights", "edgeweight")
 
 
 class ColumnOptions(TypedDict, total=False):
-    """The options that say which columns events have: of every call that reads events, see `dygcn.fit`."""
+    """The options that name the columns of events, of every call that reads them; see `dygcn.fit`."""
 
     columns: Sequence[str] | None
     src: str | None
@@ -83,7 +83,7 @@ class ColumnOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """What a table calls the columns of an event; of a graph, what it calls attributes of edges.
+    """The names of a table's columns, or of a graph's edge attributes, by field of an event.
 
     A field that is None is looked for under its own name, a relation only if `related`. `shared_ids`: an id
     that is in both columns is one node. `rows`: the columns of rows without names. False if nothing is named.
@@ -111,7 +111,7 @@ class ColumnNames:
 
     @property
     def named(self) -> dict[str, str]:
-        """The columns that the user named, by field."""
+        """The columns that the user named explicitly, by field."""
         return {field: name for field in FIELDS if (name := getattr(self, field)) is not None}
 
     def __bool__(self) -> bool:
@@ -119,13 +119,13 @@ class ColumnNames:
 
     @property
     def possible(self) -> dict[str, str]:
-        """The column of each field, were all of them there; a column that was named is of one field only."""
+        """The expected column of each field; a column that the user named stands for one field only."""
         named, fields = self.named, FIELDS if self.related else COLUMNS
         rest = {field: field for field in fields if field not in named and field not in named.values()}
         return named | rest
 
     def columns_of(self, there: Sequence[str]) -> dict[str, str]:
-        """Return the columns of a table by field; `there`: the names of all of its columns."""
+        """Return the columns of a table by field; `there` are all of the table's names."""
         named = self.named
         for field, name in named.items():
             if name not in there:
@@ -139,7 +139,7 @@ class ColumnNames:
         return found | {name: name for name in KINDS if name in there and name not in found.values()}
 
     def kinds_named(self, kinds: object) -> tuple[str, str] | None:
-        """Return the kinds of both ends as the option `kinds` of `fit` names them; True: as the columns."""
+        """Return the kinds of both ends from the option `kinds`; True: the names of the columns."""
         if kinds is None or kinds is False:
             return None
         if kinds is True and (self.src is None or self.dst is None):
@@ -152,7 +152,7 @@ class ColumnNames:
     def kinds_of_ends(
         self, columns: dict[str, Any], kinds: Sequence[str], *, by_order: bool = False
     ) -> dict[str, Any]:
-        """Return the kind of ids without kind at each end: one, a column of kinds, or None: it is unknown.
+        """Return for each end the kind of ids without one: a kind, a column of kinds, or None: unknown.
 
         The columns `src_kind` and `dst_kind` name it, or the names of the columns do, or, where there are two
         kinds, the order of the ends (`by_order`: this alone).
@@ -171,7 +171,7 @@ class ColumnNames:
         return dict(zip(("src", "dst"), ends, strict=True))
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
-        """Refuse ids that both ends have, unless the names of the columns are those of one kind of things."""
+        """Refuse ids that occur at both ends, unless the columns' names are of one kind of things."""
         one, other = self.src or "src", self.dst or "dst"
         if self.shared_ids or self.src is self.dst is None or _of_one_kind(one, other):
             return
@@ -188,7 +188,7 @@ OWN_NAMES = ColumnNames()
 
 
 def column_names(related: object = False, **options: Unpack[ColumnOptions]) -> ColumnNames:
-    """Return the names of columns; `related`: the graph has relations, so their column is looked for."""
+    """Return the names of columns; `related`: the graph has relations and needs that column."""
     unknown = [name for name in options if name not in ColumnOptions.__annotations__]
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
@@ -198,14 +198,14 @@ def column_names(related: object = False, **options: Unpack[ColumnOptions]) -> C
 
 
 def _kind_called(name: str | None, kinds: Sequence[str]) -> str | None:
-    """Return the kind that a column is called after: user, User or user_id for user."""
+    """Return the kind that a column is named after: `user` for user, User or user_id."""
     if name is None or name in kinds:
         return name
     return next((kind for kind in kinds if kind.lower() in (name.lower(), _plain(name))), None)
 
 
 def _of_one_kind(one: str, other: str) -> bool:
-    """Return whether the names of two columns are of one kind of things: from and to, user_1 and user_2."""
+    """Return whether two column names mean one kind of things, such as from and to, user_1 and user_2."""
     names = _plain(one), _plain(other)
     backwards = (name[::-1] for name in _without_beginning(*names))
     rest = (name[::-1] for name in _without_beginning(*backwards))
@@ -213,19 +213,19 @@ def _of_one_kind(one: str, other: str) -> bool:
 
 
 def _without_beginning(one: str, other: str) -> tuple[str, str]:
-    """Return two texts without the beginning that they have in common."""
+    """Return two texts without their common prefix."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     return one[same:], other[same:]
 
 
 def _meant(name: str, there: Sequence[str]) -> str:
-    """Return a question, if a column has nearly this name."""
+    """Return "; did you mean ...?" if a column has nearly this name, else ""."""
     near = get_close_matches(name, there[:_COMPARED], 1)
     return f"; did you mean {shown(near[0])}?" if near else ""
 
 
 def _advice(there: Sequence[str], named: dict[str, str]) -> str:
-    """Return the call that names the likely ends, if some columns look like them."""
+    """Return the advice of an error: the call that names the likely ends, if some columns look like them."""
     call = named | _guess([name for name in there if name not in named.values()], set(named))
     if {"src", "dst"} <= call.keys() | set(there):
         words = ", ".join(f'{field}="{name}"' for field, name in call.items())
@@ -234,7 +234,7 @@ def _advice(there: Sequence[str], named: dict[str, str]) -> str:
 
 
 def _guess(there: Sequence[str], known: set[str]) -> dict[str, str]:
-    """Return the columns that look like fields which are neither known nor there, by field."""
+    """Return likely columns for fields that were not named and have no column of their name."""
     plain = {_plain(name): name for name in reversed(there)}
     first = [one for one in _ENDS if one in plain]
     pairs = [(one, other) for one in first for other in _ENDS[one] if other in plain]
@@ -253,7 +253,7 @@ def _guess(there: Sequence[str], known: set[str]) -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in small letters, without underscores and a last "id": userId and user_id are user."""
+    """Return a name in lower case, without underscores and a trailing "id": `user` for userId and user_id."""
     text = name.lower().replace("_", "").replace(" ", "").replace("-", "")
     return text.removesuffix("id") or text
 
@@ -262,7 +262,7 @@ def _plain(name: str) -> str:
 
 
 def check_columns(columns: object) -> tuple[str, ...] | None:
-    """Return the names that a user gave to the columns of bare rows, checked."""
+    """Return the user's names for the columns of bare rows, checked."""
     if columns is None:
         return None
     names = tuple(columns) if isinstance(columns, _ROWS) else ()
@@ -276,7 +276,7 @@ def check_columns(columns: object) -> tuple[str, ...] | None:
 
 
 def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
-    """Return 2 to 6 columns by name: the names that the user gave, or those for their number.
+    """Return 2 to 6 columns by name: the user's names, or the default names for their number.
 
     `pairs`: these are rows of `add` or `remove`. One `columns` is for both, so rows of two columns may stand
     beside longer ones: they are the ends, in the order in which `columns` has them.
@@ -313,7 +313,7 @@ def is_edge_index(rows: NDArray[Any], columns: tuple[str, ...] | None) -> bool:
 
 
 def _refuse_doubtful(rows: NDArray[Any]) -> None:
-    """Refuse two rows of three to five integers that are no events."""
+    """Refuse two rows of three to five integers that look like an edge_index, not like events."""
     if rows.shape[1] == 3:
         raise EventError(f"{_THREE}; {_EDGE_INDEX}")
     if not np.isin(rows[:, 3], (1, -1)).all():

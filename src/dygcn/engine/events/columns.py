@@ -73,7 +73,7 @@ def one_kind(
 
 
 def unmasked(values: object, name: str) -> object:
-    """Return an array without a mask; raise `EventError` if a cell is masked, which no later check sees."""
+    """Return a masked array as a plain one; raise `EventError` if a cell is masked."""
     if type(values) is np.ndarray:
         return values
     if not isinstance(values, np.ndarray):
@@ -88,7 +88,7 @@ def unmasked(values: object, name: str) -> object:
 
 
 def untensored(values: object, name: str) -> object:
-    """Return a tensor (of torch or another library) as an array, and anything else as it is."""
+    """Return a tensor (of torch or another library) as an array; other values unchanged."""
     if not hasattr(values, "__dlpack__") or isinstance(values, np.ndarray | pa.Array):
         return values
     tensor: Any = values
@@ -140,7 +140,7 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
 
 
 def _no_ids(found: str) -> str:
-    """Return what ids are allowed, and how floats, or numbers beside text, become ids."""
+    """Return the part of an error about ids that says what is allowed and how to convert."""
     cast = '; .astype("int64") makes integers of them' if found in _FLOATS else ""
     return f"{IDS_ALLOWED}, never through floats{_AS_TEXT if found == 'int and str' else cast}"
 
@@ -156,7 +156,7 @@ def _ids_from_strings(values: Sequence[str], name: str) -> IdColumn:
 
 
 def byte_lengths(values: Sequence[str], total: int) -> Int64:
-    """Return the length of each string in UTF-8, where the length of all of them together is known."""
+    """Return the UTF-8 length of each string; `total`, the known sum, makes ASCII fast."""
     characters = np.fromiter(map(len, values), np.int64, len(values))
     if characters.sum() == total:
         return characters
@@ -186,7 +186,7 @@ def refuse(faults: Faults) -> None:
 
 
 def _refuse_long_words(words: pa.Array, indices: pa.Array, name: str) -> None:
-    """Refuse a word that is too long before it is repeated: once it is, there may be no memory left."""
+    """Refuse a dictionary's long words before they are repeated, which could exhaust memory."""
     lengths = pc.fill_null(pc.binary_length(words), 0).to_numpy(zero_copy_only=False)
     if len(lengths) and lengths.max() > MAX_ID_BYTES:
         refuse(length_faults(lengths[pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)], name))
@@ -242,7 +242,7 @@ def python_ids(column: IdColumn) -> NDArray[Any]:
 
 
 def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
-    """Return the ids that two columns of one kind have in common, each once."""
+    """Return the distinct ids that occur in both of two columns."""
     first, second = pc.unique(as_arrow(one)), pc.unique(as_arrow(other))
     found: list[int | str] = first.filter(pc.is_in(first, value_set=second)).to_pylist()
     return found
@@ -264,7 +264,7 @@ def as_arrow(column: IdColumn) -> pa.Array:
 
 
 def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
-    """Return columns of one kind, one after the other."""
+    """Return the concatenation of columns of one kind."""
     ends = [(column.data, *column.values[[0, -1]].tolist()) for column in columns if column.data is not None]
     data = [data[begin:end] for data, begin, end in ends]
     if not data:
@@ -351,7 +351,7 @@ def relations(values: object, name: str = "relation") -> RelationColumn:
 
 
 def is_relation_type(kind: pa.DataType) -> bool:
-    """Return whether a column of Arrow can hold relations."""
+    """Return whether an Arrow column of this type can hold relations."""
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return bool(text or pa.types.is_integer(kind))
 
@@ -365,7 +365,7 @@ def relation_faults(array: pa.Array, name: str = "relation") -> Faults:
 
 
 def seconds(value: Any) -> Any:
-    """Turn a date into seconds since 1970 and a span into seconds; leave everything else alone."""
+    """Return a date as seconds since 1970 and a span as seconds; other values unchanged."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, np.timedelta64):
@@ -381,7 +381,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def duration(value: Any) -> Any:
-    """Turn a span, or text such as 90d, 12h, 30m, 45s or 2w, into seconds; leave everything else alone."""
+    """Return a span, or text such as 90d, 12h, 30m, 45s or 2w, in seconds; other values unchanged."""
     if isinstance(value, str) and value[-1:] in _UNITS:
         with contextlib.suppress(ValueError):
             return float(value[:-1]) * _UNITS[value[-1]]
@@ -389,7 +389,7 @@ def duration(value: Any) -> Any:
 
 
 def moment(now: object) -> float:
-    """Return the time that a user calls now; dates become seconds since 1970."""
+    """Return the value of `now` as a float; a date becomes seconds since 1970."""
     found = None if isinstance(now, timedelta | np.timedelta64 | bool) else seconds(now)
     if isinstance(found, int | float | np.integer | np.floating):
         with contextlib.suppress(OverflowError):  # a whole number beyond all floats

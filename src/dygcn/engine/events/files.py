@@ -63,7 +63,7 @@ def _read_parquet(file: Path, columns: Sequence[str] | None, ids: Sequence[str])
 
 
 def _refuse_deep(file: Path) -> None:
-    """Refuse JSON that is nested so deeply that reading it would end the process, or has no lines."""
+    """Refuse JSON without lines, or nested so deeply that reading it would crash the process."""
     depth = 0
     with file.open("rb") as stream:
         while block := stream.read(_BLOCK):
@@ -122,7 +122,7 @@ def _read_csv(file: Path, delimiter: str, kind: str | None, ids: Sequence[str]) 
 
 
 def _as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return the ids as int64, unless that would lose a digit: 007 stays a string."""
+    """Return text ids as int64, unless that would lose a digit: 007 stays text."""
     try:
         numbers = column.cast(pa.int64())
     except pa.ArrowInvalid:

@@ -62,7 +62,7 @@ class KindId(NamedTuple):
 
 
 class KindIds(np.ndarray[Any, Any]):
-    """An array of nodes with kinds, in which a tuple is one of them: numpy takes tuples for arrays."""
+    """An array of nodes with kinds: `in` finds a tuple, where NumPy would take the tuple for an array."""
 
     def __contains__(self, one: object) -> bool:
         return one in self.tolist()
@@ -79,18 +79,18 @@ class KindIds(np.ndarray[Any, Any]):
 
 
 def as_text(one: Any) -> Any:
-    """Return an id with a kind as text, for JSON and tables, and any other id as it is."""
+    """Return an id with a kind as text, for JSON and tables; other ids unchanged."""
     return str(one) if isinstance(one, KindId) else one
 
 
 def stored_type(ids: str) -> str:
-    """Return how ids of a type are stored: with kinds they are text."""
+    """Return the stored type of ids: with kinds it is text."""
     return "string" if ":" in ids else ids
 
 
 @lru_cache(maxsize=64)
 def kinds_of(ids: str) -> Kinds | None:
-    """Return the kinds that a type of ids names; None: ids are plain."""
+    """Return the kinds in a type of ids; None for plain ids."""
     if ids in _TYPES:
         return None
     parts = [part.partition(":") for part in ids.split(",")]
@@ -101,7 +101,7 @@ def kinds_of(ids: str) -> Kinds | None:
 
 
 def is_id_type(ids: str) -> bool:
-    """Return whether a text is a type of ids."""
+    """Return whether a text names a type of ids."""
     try:
         kinds_of(ids)
     except OptionError:
@@ -110,7 +110,7 @@ def is_id_type(ids: str) -> bool:
 
 
 def check_names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Refuse names that no kind can have, and a name that is there twice."""
+    """Refuse duplicate names, and names that no kind may have."""
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise OptionError(
@@ -141,19 +141,19 @@ class Kinds:
         return self.types[self.names.index(kind)]
 
     def check(self, kind: object) -> str:
-        """Return a kind; refuse what is none."""
+        """Return a kind; raise if the graph has no such kind."""
         if kind not in self.names:
             raise OptionError(f"kind is {shown(kind)}; the kinds of this graph are {listed(self.names)}")
         return str(kind)
 
     def check_event(self, kind: str) -> str:
-        """Return a kind that an event names; refuse what is none."""
+        """Return the kind that an event names; raise if the graph has no such kind."""
         if kind not in self.names:
             raise EventError(f"{shown(kind)} is no kind of this graph; its kinds are {listed(self.names)}")
         return kind
 
     def is_id(self, one: object) -> TypeGuard[tuple[str, Any]]:
-        """Return whether this is (kind, id), and not a tuple of ids."""
+        """Return whether a value is one id (kind, id), and not a tuple of ids."""
         return (
             isinstance(one, tuple)
             and len(one) == 2
@@ -165,19 +165,19 @@ class Kinds:
     # ---- one id ----------------------------------------------------------------------------------------
 
     def prefix_of(self, text: str) -> str | None:
-        """Return the kind that a text begins with."""
+        """Return the kind that is a text's prefix; None if it has none."""
         name, colon, _ = text.partition(":")
         return name if colon and name in self.names else None
 
     def written(self, one: object, kind: str | None) -> str:
-        """Return an id as text; `one` is ("item", 50), "item:50", or without kind, and then of `kind`."""
+        """Return an id as text "kind:id"; without a kind of its own, an id is of `kind`."""
         text = self.text_of(one, kind)
         if text is None:
             raise EventError(self._reason(*self._taken_apart(one, kind)))
         return text
 
     def text_of(self, one: object, kind: str | None) -> str | None:
-        """Return an id as text with its kind, None where `written` raises: many errors are slow."""
+        """Return what `written` does; None instead of an exception, since raising many is slow."""
         kind, one = self._taken_apart(one, kind)
         if kind is None or isinstance(one, tuple):
             return None
@@ -191,7 +191,7 @@ class Kinds:
         return f"{kind}:{int(one)}"
 
     def _taken_apart(self, one: object, kind: str | None) -> tuple[str | None, object]:
-        """Return the kind that an id names, or else `kind`, and the id without it."""
+        """Return the kind in an id, or else `kind`, and the id without it."""
         if self.is_id(one):
             return one
         if isinstance(one, _TEXT) and (found := self.prefix_of(one)) is not None:
@@ -206,11 +206,11 @@ class Kinds:
         return f"{shown(one)} is no id of kind {kind}, whose ids are {self.type_of(kind)}"
 
     def has_kind(self, one: object) -> bool:
-        """Return whether an id names its kind, as a tuple or in text."""
+        """Return whether an id names its kind, in a tuple or as a prefix."""
         return self.is_id(one) or (isinstance(one, str) and self.prefix_of(one) is not None)
 
     def possible(self, one: object) -> list[str]:
-        """Return what an id without kind may be, as text, for each kind that has ids of its type."""
+        """Return the texts "kind:id" that an id without kind may mean, one for each kind of its type."""
         if isinstance(one, uuid.UUID):
             one = str(one)
         if isinstance(one, _WHOLE) and not isinstance(one, bool):
@@ -225,7 +225,7 @@ class Kinds:
         )
 
     def fit(self, column: IdColumn) -> bool:
-        """Return whether stored ids are all of these kinds, and of their types."""
+        """Return whether all stored ids are of these kinds and of their types."""
         words, known = as_arrow(column), np.zeros(len(column), np.bool_)
         for name, of in zip(self.names, self.types, strict=True):
             own = pc.starts_with(words, f"{name}:")
@@ -308,14 +308,14 @@ class Kinds:
         return id_column(texts, name) if texts else NO_TEXTS
 
     def pairs(self, column: IdColumn) -> NDArray[Any]:
-        """Return (kind, id) of stored ids, as an array of tuples."""
+        """Return stored ids as an array of tuples (kind, id)."""
         whole = {name for name, of in zip(self.names, self.types, strict=True) if of == "int64"}
         parts = [text.split(":", 1) for text in as_arrow(column).to_pylist()]
         found = [KindId(kind, int(one) if kind in whole else one) for kind, one in parts]
         return _objects(found).view(KindIds)
 
     def columns_of(self, column: IdColumn) -> tuple[pa.Array, pa.Array]:
-        """Return the kinds and the ids of stored ids in two columns; where types differ, ids are text."""
+        """Return the kinds and the ids of stored ids as two columns; ids are text if their types differ."""
         parts = pc.split_pattern(as_arrow(column), ":", max_splits=1).flatten()
         kinds, ids = (parts.take(pa.array(np.arange(at, len(parts), 2))) for at in (0, 1))
         whole = set(self.types) == {"int64"}
@@ -323,7 +323,7 @@ class Kinds:
 
 
 def _objects(items: list[Any]) -> NDArray[Any]:
-    """Return an array of objects, which numpy would take apart if they are tuples."""
+    """Return an array of objects; NumPy would make tuples another dimension."""
     made = np.empty(len(items), object)
     for row, one in enumerate(items):
         made[row] = one
@@ -331,7 +331,7 @@ def _objects(items: list[Any]) -> NDArray[Any]:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a column, however it is stored, as a list."""
+    """Return any stored column as a list."""
     if isinstance(values, IdColumn):
         values = python_ids(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -340,7 +340,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
-    """Read a column of ids of a type, of which ids without kind have `kind`."""
+    """Read a column of ids of a type; ids without kind get `kind`."""
     kinds = None if ids is None else kinds_of(ids)
     if kinds is None:
         return id_column(values)
@@ -351,7 +351,7 @@ def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
 
 
 def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
-    """Return the kinds of a graph that is about to be fitted, with the type of ids that each has.
+    """Return the kinds of a graph before its fit, with the type of each one's ids.
 
     `declared`: their names; empty: as columns of kinds name them. `ends`: for each column of ids its values,
     and the kind of these: one name, or a column of names.
@@ -389,7 +389,7 @@ def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) 
 
 
 def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple[str, str]]:
-    """Yield kinds and types of ids of a column: its own kind, and those that tuples name."""
+    """Yield (kind, type) of ids in a column: the column's kind, and those in tuples."""
     plain = plain_column(values, "id")
     if plain is not None:
         _refuse_other_kinds(plain, kind, declared)
@@ -402,7 +402,7 @@ def _typed(values: object, kind: str, declared: Sequence[str]) -> Iterable[tuple
 
 
 def _refuse_other_kinds(plain: IdColumn, kind: str, declared: Sequence[str]) -> None:
-    """Refuse text of one kind that begins like another: it was not written with kinds in mind."""
+    """Refuse ids of one kind that begin with another kind's prefix: they would be ambiguous."""
     words = as_arrow(plain)
     for other in declared if plain.data is not None else ():
         found = pc.index(pc.starts_with(words, f"{other}:"), True).as_py()
@@ -423,7 +423,7 @@ def _type_of(one: object) -> str:
 
 
 def plain_column(values: object, name: str) -> IdColumn | None:
-    """Return ids of one type as a column; None: there are tuples or several types among them."""
+    """Return ids of one type as a column; None if tuples or several types are among them."""
     if isinstance(values, list | tuple) and len({type(one) for one in values}) > 1:
         return None
     if isinstance(values, list | tuple) and values and isinstance(values[0], tuple):
@@ -440,7 +440,7 @@ def _joined(kind: str | pa.Array, words: pa.Array, name: str) -> IdColumn:
 
 
 def _whole(text: str) -> object:
-    """Return the number that a text is, as it would be written; or the text."""
+    """Return the int that a text spells exactly, else the text."""
     if len(text) > _LONGEST:
         return text
     try:

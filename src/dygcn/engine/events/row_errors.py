@@ -70,7 +70,7 @@ class TooManyRows(EventError):
 
 
 def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
-    """Return the reason for every bad row; `latest`: the greatest `t` that is allowed."""
+    """Return the reason for each bad row; `latest`: the greatest `t` allowed."""
     found: dict[int, str] = {}
     for bad, reason in _faults(columns, latest):
         for row in np.flatnonzero(bad).tolist():
@@ -83,7 +83,7 @@ def bad_rows(columns: Columns, latest: float | None = None) -> dict[int, str]:
 
 
 def keep_rows(columns: Columns, keep: Bool) -> Columns:
-    """Return the rows in `keep`, without the column `t` if it is empty."""
+    """Return the rows in `keep`; a column `t` without any value is left out."""
     found = {name: _chosen(values, keep) for name, values in columns.items() if values is not None}
     if "t" in found and empty_cells(found["t"]).all():
         del found["t"]
@@ -137,7 +137,7 @@ def _id_faults(values: Any, name: str) -> Iterator[Faults]:
 
 
 def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:
-    """Return the rows without a time if others have one; bad rows do not count."""
+    """Return the rows without a time where other good rows have one."""
     good = np.ones(len(missing), bool)
     good[list(found)] = False
     return np.flatnonzero(missing & good).tolist() if (good & ~missing).any() else []
@@ -153,7 +153,7 @@ def _chosen(values: Any, keep: Bool) -> Any:
 
 
 def table_with_kinds(table: MessageTable, kinds: Kinds) -> MessageTable:
-    """Return the rows with ids as text; a row whose id has no kind, or another type, is a bad one."""
+    """Return the rows with ids as text; a row whose id lacks a kind, or has another type, is bad."""
     columns, bad = {**table.columns}, [*table.bad]
     forgets = []
     for one in table.forgets:
@@ -206,7 +206,7 @@ def _row_by_row(
 
 
 def _with_kind_of_end(one: object, own: str | None, of: str | None) -> tuple[object, str | None]:
-    """Return an id, and the kind of its end of the edge; an id with a kind beside it (`own`) is literal."""
+    """Return an id and the default kind of its end; with an explicit kind (`own`), the pair is exact."""
     return (one, of) if own is None else ((own, one), None)
 
 

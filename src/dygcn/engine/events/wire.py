@@ -21,7 +21,7 @@ MAX_REASON = 500
 
 
 class BadEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event that was left out, and why."""
+    """An event that was left out, and the reason."""
 
     row: int  # its position in the message; -1: the whole body
     reason: str  # what was wrong and what is allowed, at most 500 characters
@@ -30,7 +30,7 @@ class BadEvent(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The events of a message: good ones, bad ones, and those that ask to forget."""
+    """The events of a message: good ones, bad ones, and forget events."""
 
     batch: EventBatch  # the good events, in order
     rows: Int64  # (len(batch),) the position of each in the message
@@ -39,12 +39,12 @@ class Decoded:
 
     @property
     def total(self) -> int:
-        """Events in the message, good and bad; a body that cannot be read at all counts as one."""
+        """The number of events in the message, good and bad; an unreadable body counts as one."""
         return len(self.rows) + len(self.bad) + len(self.forgets)
 
 
 def without_forgets(decoded: Decoded) -> Decoded:
-    """Return a message with its forget events among the bad ones: for a sender that may not forget."""
+    """Return a message with its forget events among the bad ones, for senders without that right."""
     refused = [_bad(one.row, _MAY_NOT, repr(one.id)) for one in decoded.forgets]
     bad = tuple(sorted((*decoded.bad, *refused), key=lambda event: event.row))
     return replace(decoded, bad=bad, forgets=())

@@ -1,4 +1,4 @@
-"""Events as an Arrow IPC stream from anybody: nothing in it is believed before it was checked."""
+"""Events as an Arrow IPC stream from untrusted senders: every part is checked before it is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADER, _RECORDS_OF_DICTIONARY, _COMPRESSION = 2, 1, 3  # positions of fields i
 
 
 def read_arrow(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
-    """Read a stream into columns of readable types, in which single cells may still be bad."""
+    """Read a stream into columns of supported types; single cells may still be bad."""
     try:
         fields = (*(FIELDS if related else COLUMNS), *(KINDS if kind == "kinds" else ()))
         parts = [_plain(batch, kind, fields) for batch in _batches(body, limit, fields)]
@@ -54,7 +54,7 @@ def _show(shown: Columns, rows: list[int]) -> list[str]:
 
 
 def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.RecordBatch]:
-    """Yield what holds the columns that count, each checked against its own buffers."""
+    """Yield the relevant columns of each batch, each checked against its own buffers."""
     for message in pa.ipc.MessageReader.open_stream(body):
         if message.type in ("record batch", "dictionary") and _is_compressed(message):
             raise Unreadable("the batches are compressed; write the stream without compression")
@@ -94,7 +94,7 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int | None:
-    """Return where the table lies that a field of a flatbuffer's table points to, if the field is there."""
+    """Return the position of the table that a flatbuffer's field points to; None if the field is absent."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     if 4 + 2 * number >= struct.unpack_from("<H", data, fields)[0]:
         return None
@@ -103,7 +103,7 @@ def _field(data: bytes, table: int, number: int) -> int | None:
 
 
 def _plain(batch: pa.RecordBatch, kind: str, fields: tuple[str, ...]) -> tuple[Columns, Columns]:
-    """Turn the columns of one batch into plain arrays: as they are checked, and as they are shown."""
+    """Return the columns of one batch as plain arrays: one form for the checks, one for error messages."""
     if "relation" in fields and "relation" not in batch.schema.names:  # every event must have one
         batch = batch.append_column("relation", pa.nulls(batch.num_rows, pa.large_string()))
     shown = {name: _column(batch.column(name), name, kind) for name in fields if name in batch.schema.names}
@@ -133,7 +133,7 @@ def _numbers(column: pa.Array, name: str) -> pa.Array:
 
 
 def _unpacked(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Change a column, or the words of a dictionary before they are repeated."""
+    """Return a changed column; of a dictionary column, `change` sees each word once."""
     if pa.types.is_dictionary(column.type):
         return change(column.dictionary).take(column.indices)
     return change(column)
@@ -154,7 +154,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _refuse_overlaps(column: pa.Array, size: int) -> None:
-    """Refuse many long views of a few bytes, before anything reads each of them: that could take hours."""
+    """Refuse many long views of the same few bytes, which would take hours to read."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary
     if not pa.types.is_string_view(column.type) or not len(column):
@@ -166,7 +166,7 @@ def _refuse_overlaps(column: pa.Array, size: int) -> None:
 
 
 def _short(words: pa.Array) -> pa.Array:
-    """Return text as large_string and cut it where it is too long anyway: a few words may stand for many."""
+    """Return text as large_string, with overlong values cut: a few words may stand for many."""
     if not _is_text(words.type):
         return words
     text = _from_views(words) if pa.types.is_string_view(words.type) else words.cast(pa.large_string())
@@ -197,7 +197,7 @@ def _views(words: pa.Array) -> Int32:
 
 
 def _operations(column: pa.Array) -> pa.Array:
-    """Return operations as numbers; words that are none become empty cells."""
+    """Return operations as numbers; unknown words become empty cells."""
     if not _is_text(column.type):
         return column
     indices = pc.index_in(column, pa.array(list(OP_WORDS), column.type))

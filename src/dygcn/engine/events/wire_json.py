@@ -1,4 +1,4 @@
-"""Events as JSON: a list, an object, or an object a line."""
+"""Events as JSON: a list, an object, or one object per line."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _KindEvent(_RelatedEvent[_Id], Generic[_Id], gc=False):
 
 
 class _Remove(msgspec.Struct, Generic[_Id], gc=False):
-    """A removal whose weight is not looked at."""
+    """A removal, whose weight is ignored."""
 
     src: _Id
     dst: _Id
@@ -85,7 +85,7 @@ class _KindRemove(_Remove[_Id], Generic[_Id], gc=False):
 
 
 class _Forget(msgspec.Struct, Generic[_Id], gc=False):
-    """An id that is to be forgotten."""
+    """A forget event: the id to forget."""
 
     id: _Id
     op: Literal["forget"]
@@ -127,7 +127,7 @@ def read_json(body: bytes, kind: str, limit: int, related: bool) -> MessageTable
 
 
 def read_lines(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
-    """Read an object a line; empty lines do not count."""
+    """Read one object per line; empty lines are skipped."""
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > limit:
         raise TooManyRows(limit)
@@ -182,7 +182,7 @@ def _split_by_brackets(body: bytes, limit: int, reason: str = "") -> list[bytes]
 def _row_by_row(
     rows: list[bytes], kind: str, whole: bool = False, slow: bool = False, related: bool = False
 ) -> MessageTable:
-    """Decode rows one by one; in a body that is slow to read, rows with slow numbers are bad."""
+    """Decode rows one by one; in a body with many slow numbers, the rows that have them are bad."""
     events: list[Any] = []
     good: list[int] = []
     bad: list[tuple[int, str, str]] = []
@@ -273,7 +273,7 @@ def _brief(value: object) -> str:
 
 
 def _text(row: bytes) -> str:
-    """Return the beginning of a row as text; no character is longer than four bytes."""
+    """Return the beginning of a row as text, for error messages."""
     try:
         return row.decode() if len(row) <= 4 * MAX_TEXT else row[: 4 * MAX_TEXT].decode(errors="replace")
     except UnicodeDecodeError:

@@ -44,17 +44,17 @@ _AT_ONCE = 1 << 11  # rows that are rounded at once
 
 
 class Names(Protocol):
-    """The ids of a graph's nodes, as 64 bits each."""
+    """The ids of a graph's nodes as 64-bit numbers: keys and hashes."""
 
     keys: UInt64  # (n,) public: features are drawn from them
     hashes: UInt64  # (n,) under a secret of this graph: two ids of one hash cannot be made
 
     def hashes_of(self, column: IdColumn) -> UInt64:
-        """Return the hashes of any ids."""
+        """Return the hashes of any ids, in the graph or not."""
 
 
 class Features(Protocol):
-    """Where h_0 comes from."""
+    """The source of h_0."""
 
     width: int
     scales: Float64  # (width,)
@@ -63,13 +63,13 @@ class Features(Protocol):
 
     @property
     def length(self) -> float:
-        """The length of a feature vector on the grid, which tolerances are measured in."""
+        """The length of a feature vector on the grid, the unit of tolerances."""
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
         """Return x in units of ``2**message_shift`` on the grid, (n, width), and 1 where a node has one."""
 
     def write(self, delta: FeatureDelta) -> None:
-        """Replace rows; refuse if they are no user's."""
+        """Replace rows; raise unless the user gave the features."""
 
 
 def rows_on_grid(features: Features, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
@@ -100,7 +100,7 @@ def to_grid(values: Float32, scales: Float64) -> Int32:
 
 
 class Hashed:
-    """Signs drawn from the node's id, so that a node never seen has them too. Nothing is stored."""
+    """Random signs drawn from the node's id, also for new nodes. Nothing is stored."""
 
     message_bits = GRID_BITS
     message_shift = GRID_BITS
@@ -119,11 +119,11 @@ class Hashed:
         return units_of(self._table, names.keys.take(nodes))
 
     def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
-        """Return x of ids that need not be in the graph."""
+        """Return x of ids, in the graph or not."""
         return units_of(self._table, keys_of(ids))
 
     def unit_table(self, names: Names) -> UnitTable:
-        """Return where rows come from, for compiled loops."""
+        """Return the table from which compiled loops look up rows."""
         return self._table
 
     def write(self, delta: FeatureDelta) -> None:
@@ -191,7 +191,7 @@ class Walks:
         return self._units
 
     def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
-        """Find no row for some ids any more; `rest` is the table without them."""
+        """Remove the rows of some ids; `rest` is the table without them."""
         self.table = rest
         if self._names is names:
             hashes = self._units.arrays[0]
@@ -210,13 +210,13 @@ class Walks:
 
 
 class _OwnRows:
-    """Rows of nodes that own features, and which nodes do."""
+    """The rows of nodes with features of their own, and which nodes have one."""
 
     def __init__(self, width: int, dtype: type[np.signedinteger]) -> None:
         self._arrays = np.zeros((0, width), dtype), np.zeros(0, np.bool_)
 
     def of(self, nodes: Nodes) -> tuple[Stored, Bool]:
-        """Return rows, zero where a node owns none, and which nodes own one."""
+        """Return the rows of nodes, zero where a node has none, and which nodes have one."""
         rows, own = self._arrays
         inside = nodes < len(own)
         if inside.all():
@@ -238,7 +238,7 @@ class _OwnRows:
 
 
 class Given:
-    """Features that the user brings: one row on the grid for each node that has one."""
+    """Features that the user gave: one row on the grid for each node that has one."""
 
     message_bits = GRID_BITS + HEADROOM_BITS
     message_shift = 0
@@ -258,19 +258,19 @@ class Given:
         return rows, own.astype(np.int64)
 
     def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
-        """Return 1 where a node has a row: where it owns features."""
+        """Return 1 where a node has a row: where it has features of its own."""
         return own.astype(np.int64)
 
     def with_own(self, rows: Int32, own: Stored) -> Int32:
-        """Return rows on the grid with other features of their own."""
+        """Return rows on the grid, with the nodes' own features replaced."""
         return own.astype(np.int32, copy=False)
 
     def without_own(self, rows: Int32) -> Int32:
-        """Return rows on the grid as they are without features of their own."""
+        """Return rows on the grid, with the nodes' own features removed."""
         return np.zeros_like(rows)
 
     def saved(self, nodes: Nodes) -> Stored:
-        """Return the rows of nodes that own features."""
+        """Return the rows of nodes that have features of their own."""
         return self._own.of(nodes)[0]
 
     def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
@@ -282,7 +282,7 @@ class Given:
 
 
 class Blocks:
-    """Rows that `fit` made beside rows that the user brings: two blocks of columns, both int8.
+    """Rows that `fit` made and rows that the user gave, side by side: two blocks of columns, both int8.
 
     The first block is looked up by the id and belongs to the model (`Walks`); the second belongs to nodes
     that own features, whose rows have length one, or zero, and changes with them. A node that has neither is
@@ -310,7 +310,7 @@ class Blocks:
         return out, has | own
 
     def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
-        """Return 1 where a node has a row: it has one in the model, or it owns features."""
+        """Return 1 where a node has a row: in the model, or of its own."""
         return self.walks.units(nodes, names)[1] | own
 
     def with_own(self, rows: Int32, own: Stored) -> Int32:

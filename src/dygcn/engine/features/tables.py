@@ -1,4 +1,4 @@
-"""Tables that users bring: ids and values, or columns of nodes, which become features.
+"""The user's tables of ids and values, or of ids and columns, which become features.
 
 Of a table of nodes, a number z (standardised) becomes the direction of (z, 1): two columns, so that each cell
 weighs the same. Any other value becomes a sign at a place, both drawn from a public hash of column and value:
@@ -41,7 +41,7 @@ _NODES_ACCEPTED = (
 
 @dataclass(frozen=True)
 class Embedding:
-    """An embedding of your own, to be updated.
+    """An embedding of the user's own, to be updated.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _checked(ids: object, values: object, of: str | None, kind: object = None) -
 
 
 def _matrix(values: Any) -> Float32:
-    """Return rows as one matrix, also where each row is an object of its own (a column of lists)."""
+    """Return rows as one matrix, also from a column of lists, where each row is an object."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_pylist()
     if getattr(getattr(values, "dtype", None), "kind", "") == "O":
@@ -140,7 +140,7 @@ def _matrix(values: Any) -> Float32:
 
 
 def _refuse_ragged(rows: list[Any]) -> None:
-    """Refuse vectors of different lengths, which numpy would call an inhomogeneous shape."""
+    """Refuse vectors of different lengths, with a clear message."""
     lengths = [len(row) if isinstance(row, Sized) else None for row in rows]
     if len(set(lengths)) < 2:
         return
@@ -155,7 +155,7 @@ def _refuse_ragged(rows: list[Any]) -> None:
 
 @dataclass(frozen=True)
 class NodeTable:
-    """Ids and the columns beside them, as Arrow has them."""
+    """Ids, and the other columns of a table of nodes, in Arrow."""
 
     ids: IdColumn
     columns: dict[str, pa.Array]
@@ -164,7 +164,7 @@ class NodeTable:
 
 @dataclass(frozen=True)
 class NodeColumns:
-    """How a table of nodes becomes features: decided by `fit`, and the same ever after.
+    """How a table of nodes becomes features: set by `fit`, constant afterwards.
 
     `forms` are "number", or "value" for text, categories and truth values; `means` and `scales` (standard
     deviations) are 0 and 1 of columns of values; `id`: what the table called the column of ids.
@@ -185,7 +185,7 @@ class NodeColumns:
 
     @classmethod
     def of(cls, table: NodeTable) -> NodeColumns:
-        """Look at every column once."""
+        """Return the encoding of a table, computed from each of its columns."""
         looked = [_look(name, column) for name, column in table.columns.items()]
         forms, means, scales = zip(*looked, strict=True)
         return cls(tuple(table.columns), forms, means, scales, table.id)
@@ -197,7 +197,7 @@ class NodeColumns:
         return 2 * numbers + (PLACES if numbers < len(self.forms) else 0)
 
     def encode(self, table: NodeTable) -> Float32:
-        """Return the features of a table's rows, (n, width); refuse other columns than in the fit."""
+        """Return the features of a table's rows, (n, width); refuse columns other than those of the fit."""
         self._check(table)
         out = np.zeros((len(table.ids), self.width), np.float32)
         at = 0
@@ -223,7 +223,7 @@ class NodeColumns:
 
 
 def read_nodes(nodes: object, also: Sequence[str] = (), of: str | None = None) -> NodeTable:
-    """Read a table of nodes, whose ids are of type `of`.
+    """Read a table of nodes whose ids are of type `of`.
 
     Its ids are the column `id`, or else one that is called as one of `also` (what events call theirs), or
     else the index of a pandas frame, if that has a name or is not a mere count of rows. Of nodes with kinds,
@@ -283,7 +283,7 @@ def _index_of(nodes: Any, names: list[str]) -> Any:
 
 
 def _array(name: str, values: Any) -> pa.Array:
-    """Return a column as one Arrow array; what Arrow does not know becomes text, cell by cell."""
+    """Return a column as one Arrow array; values unknown to Arrow become text."""
     try:
         if isinstance(values, pa.ChunkedArray):
             found = values.combine_chunks()
@@ -309,7 +309,7 @@ def _array(name: str, values: Any) -> pa.Array:
 
 
 def _look(name: str, column: pa.Array) -> tuple[str, float, float]:
-    """Return form, mean and standard deviation of a column."""
+    """Return the form (number or text), mean and standard deviation of a column."""
     if not _is_number(column):
         return _VALUE, 0.0, 1.0
     values = _numbers(name, column)
@@ -349,7 +349,7 @@ def _numbers(name: str, column: pa.Array) -> Float64:
 
 
 def _add_values(name: str, column: pa.Array, out: Float32) -> None:
-    """Add a sign at the place of each cell's value."""
+    """Add +1 or -1 at the hashed place of each cell's value."""
     found = pc.dictionary_encode(column if pa.types.is_string(column.type) else _as_text(column))
     codes = pc.fill_null(found.indices, -1).to_numpy(zero_copy_only=False)
     places = np.array([place_of(name, value) for value in found.dictionary.to_pylist()], np.int64).reshape(
@@ -360,7 +360,7 @@ def _add_values(name: str, column: pa.Array, out: Float32) -> None:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Return cells as text: of whole numbers without a point, so that 7 and 7.0 are one value."""
+    """Return cells as text; integers without a decimal point, so that 7 and 7.0 are equal."""
     if pa.types.is_floating(column.type):
         cells = [
             None if cell is None else str(int(cell)) if float(cell).is_integer() else repr(float(cell))
@@ -371,7 +371,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def place_of(name: str, value: str) -> tuple[int, int]:
-    """Return where a value of a column adds, and +1 or -1. Part of the saved format."""
+    """Return the hashed place and the sign of a column's value. Part of the saved format."""
     text = name.encode() + b"\0" + value.encode()
     word = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     return (word >> 1) % PLACES, 1 if word & 1 else -1

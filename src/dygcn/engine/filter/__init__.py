@@ -1,1 +1,1 @@
-"""The filter: which answers nodes of the same taste have, in sums that follow every event."""
+"""The filter: a recommender from co-occurrence sums that follow every event."""

@@ -44,7 +44,7 @@ _PLENTY = 10  # candidates for each answer that is wanted
 
 
 class Filter:
-    """The sums of a graph, and scores read from them."""
+    """The sums over a graph, and the scores computed from them."""
 
     def __init__(self, head: FilterHead) -> None:
         self.head = head
@@ -60,7 +60,7 @@ class Filter:
     # ---- rows --------------------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Reset to a graph without nodes."""
+        """Reset to an empty graph."""
         width, none = self.width, np.empty(0, np.int32)
         self._role: Int8 = np.empty(0, np.int8)
         self._asks, self._answers, self._out, self._into = (none.copy() for _ in range(4))
@@ -97,7 +97,7 @@ class Filter:
         self.arrays = self._handed()
 
     def _arrive(self, ids: IdMap, nodes: Nodes) -> None:
-        """Give rows to nodes that came."""
+        """Give rows to new nodes."""
         role = self._roles_of(ids, nodes)
         asking, answering = nodes[role & ASKS > 0], nodes[role & ANSWERS > 0]
         rows = self._take(0, len(asking)), self._take(1, len(answering))
@@ -142,7 +142,7 @@ class Filter:
         self._touch(rows)
 
     def _touch(self, rows: Int64 | Int32) -> None:
-        """Mark answers that came or went, maybe without an edge: the mean count changes."""
+        """Mark answers that came or went, perhaps without an edge: the mean count changes."""
         fresh, count = rows[self._touched[rows] == 0], int(self._sizes[TOUCHED])
         self._touched_rows[count : count + len(fresh)] = fresh
         self._touched[fresh], self._sizes[TOUCHED] = 1, count + len(fresh)
@@ -150,7 +150,7 @@ class Filter:
     # ---- following a graph ---------------------------------------------------------------------------------
 
     def follow(self, graph: Graph) -> None:
-        """Process what was just written to the graph: its buffers still hold the pairs."""
+        """Process a change that was just written to the graph, from the graph's buffers."""
         if not self._whole:
             return
         self._whole = False
@@ -177,7 +177,7 @@ class Filter:
         self._whole = True
 
     def _base_of(self, graph: Graph, which: int) -> int:
-        """Return the lowest octave that counts at the clock of a graph."""
+        """Return the lowest octave that still counts at the clock of a graph."""
         contacts, half_life = graph.contacts, self._half_life[which]
         if contacts is None or half_life == 0 or np.isinf(contacts.clock):
             return _UNSET
@@ -206,7 +206,7 @@ class Filter:
         self._whole = True
 
     def _weigh(self, rows: Int32) -> None:
-        """Write path factors and trends of rows; trends of all rows where the mean count changed."""
+        """Compute path factors and trends of rows; trends of all rows if the mean count changed."""
         high = self._high[1]
         if len(self._factors) < len(self._answer):
             size = len(self._answer)
@@ -286,7 +286,7 @@ class Filter:
         return weights, reached
 
     def _own(self, graph: Graph, node: int) -> _Own:
-        """Return the rows of the answers that a node has an edge with, and their last contacts."""
+        """Return the rows of the answers that a node has an edge with, and the last contacts."""
         me = np.array([node], np.int32)
         _, other, weight = graph.pull.arcs(me)
         rows = self._answers[other]
@@ -299,7 +299,7 @@ class Filter:
         return rows[there], times[there]
 
     def _query(self, graph: Graph, row: int, own: Int32, times: Float64) -> Float64:
-        """Return the query of an asking node: newer edges weigh more, each column times its weight."""
+        """Return the query vector of an asking node: newer edges weigh more; columns have weights."""
         half_life = self.head.profile_half_life
         if not half_life or np.isinf(times.max(initial=-np.inf)):  # none that is known
             summed: Float64 = self._taste[row].astype(np.float64)
@@ -311,7 +311,7 @@ class Filter:
         return summed * self._weights
 
     def knows(self, graph: Graph, node: int, kind: str | None, allowed: Nodes | None = None) -> bool:
-        """Return whether a node can ask for answers of a kind, or any of those allowed; None: of any kind."""
+        """Return whether a node can get answers of a kind, or any of `allowed`; kind None: of any kind."""
         if not self._whole:
             self.rebuild(graph)
         asks = 0 <= node < len(self._asks) and self._asks[node] >= 0
@@ -324,7 +324,7 @@ class Filter:
         return 0 <= node < len(self._answers) and self._answers[node] >= 0
 
     def image(self, graph: Graph) -> dict[str, Any]:
-        """Return all sums in the order of the user's ids, up to the clock: for tests."""
+        """Return all sums as of the clock, in the order of the user's ids. For tests."""
         self._sync(graph)
         nodes = graph.nodes()
         asking, answering = nodes[self._asks[nodes] >= 0], nodes[self._answers[nodes] >= 0]

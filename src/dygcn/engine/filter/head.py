@@ -1,4 +1,4 @@
-"""What `fit` decides of a filter: rows of answers, weights of columns, and how fast edges age.
+"""The parameters of a filter, set by `fit`: rows of answers, column weights, ageing of edges.
 
 The score of answer i for an asking node u is ``z_u . diag(1 / (s^2 + lambda)) . y_i * d_i^-c * trend_i``: z_u
 sums the rows of u's answers, y_i the messages of all that have i, newer edges more. At the end of fit ``y_i =
@@ -42,7 +42,7 @@ CANDIDATES = 1000
 
 @dataclass(frozen=True, eq=False)
 class FilterHead:
-    """Rows and settings of a filter."""
+    """The rows and settings of a filter."""
 
     ids: IdColumn = field(repr=False)
     rows: Int8 = field(repr=False)  # of these ids, 8 bits a number
@@ -61,5 +61,5 @@ class FilterHead:
         return self
 
     def some(self, keep: Int64) -> FilterHead:
-        """Return the same head with some of its rows."""
+        """Return the head with only some of its rows."""
         return replace(self, ids=take(self.ids, keep), rows=np.ascontiguousarray(self.rows[keep]))

@@ -1,4 +1,4 @@
-"""Who aggregates whom: dynamic lists of weighted arcs in one flat pool.
+"""Adjacency: for each node the arcs over which it aggregates, as dynamic lists in one flat pool.
 
 Every node owns a block of the pool, a power of two long, its arcs at the front in no order, but for one
 thing: arcs to heavy nodes of the same tier or a higher one come first (see `tiers`). A node with few arcs is
@@ -62,7 +62,7 @@ class Adjacency:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace some arrays, and the holder that hands all of them to loops."""
+        """Replace some arrays, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         lists = now["start"], now["count"], now["others"], now["weights"]
         replace_together(self, **fresh, arrays=ArcArrays(*(now[name] for name in _HELD)), lists=lists)
@@ -99,7 +99,7 @@ class Adjacency:
         self._replace(**fresh)
 
     def forget_needs(self) -> None:
-        """Reset the counters of arcs to come: an exception may have left some."""
+        """Reset the counters of expected arcs, which an exception may have left set."""
         self._extra[:] = 0
 
     def upper_arcs(self, nodes: Nodes) -> tuple[Int32, Int32, Int64]:

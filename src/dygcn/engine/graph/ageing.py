@@ -1,4 +1,4 @@
-"""What time does to a graph: contacts fade, removed edges leave ghosts, and edges expire.
+"""Effects of time on a graph: contacts fade, removed edges leave ghosts, and edges expire.
 
 *Contacts*: an event that adds an edge (again) or takes one away. What a node or a pair keeps is the greatest
 t of its contacts, and their count as of then: a contact at t was worth one at t, and is worth half a
@@ -56,7 +56,7 @@ _OF_GHOSTS = "_table", "_weights", "_times", "_free", "_counts", "_queue"
 
 
 class Contacts:
-    """Last contacts and counts of nodes, and the greatest time of all: the clock."""
+    """Times and fading counts of nodes' contacts, and the greatest time of all: the clock."""
 
     def __init__(self, half_life: float) -> None:
         self.half_life = float(half_life)
@@ -78,7 +78,7 @@ class Contacts:
         self.counts[nodes] = count
 
     def after(self, src: Nodes, dst: Nodes, t: Float64, mark: Int8) -> tuple[Nodes, Float64, Float32]:
-        """Return the nodes that events touch, and their contacts after the events; nothing is written."""
+        """Return the nodes that events touch, and their contacts after the events, without writing."""
         rows = np.flatnonzero(mark)
         nodes, places = np.unique(np.concatenate((src[rows], dst[rows])), return_inverse=True)
         last, count = self.times[nodes], self.counts[nodes]
@@ -99,7 +99,7 @@ class Contacts:
         return self.time_since(self.of(nodes)[0])
 
     def activity(self, nodes: Nodes) -> Float64:
-        """Return what the contacts of each node are worth now."""
+        """Return the faded count of each node's contacts at the clock."""
         return self.worth(*self.of(nodes))
 
     def time_since(self, last: Float64) -> Float64:
@@ -110,7 +110,7 @@ class Contacts:
             return self.clock - last
 
     def worth(self, last: Float64, count: Float32) -> Float64:
-        """Return what counts as of some time are worth now."""
+        """Return counts, which hold as of some times, faded to the clock."""
         passed = np.zeros(len(last)) if np.isinf(self.clock) else np.maximum(self.time_since(last), 0.0)
         return count.astype(np.float64) * np.exp2(-passed / self.half_life)
 
@@ -131,7 +131,7 @@ class Memory:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace some arrays, and the holder that hands all of them to ghosts."""
+        """Replace some arrays, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         replace_together(self, **fresh, arrays=GhostArrays(*(now[name] for name in _OF_GHOSTS)))
 
@@ -139,23 +139,23 @@ class Memory:
         return len(self._table)
 
     def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
-        """Take from the queue, and return, the pairs whose ghosts may weigh less at this time."""
+        """Remove from the queue, and return, the pairs whose ghosts may weigh less at this time."""
         due = np.unique(ghosts.take_due(self.arrays, clock))
         return (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
-        """Return the pairs that `take_due` would return; the queue stays."""
+        """Return the pairs that `take_due` would return, without removing them."""
         due = keys_due(self._queue, clock)
         a, b = (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
         there = self.recall(a, b)[0] != 0
         return a[there], b[there]
 
     def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
-        """Return the full weight and the time of removal of each pair's ghost (0 where there is none)."""
+        """Return the full weight and the removal time of each pair's ghost; 0 where there is none."""
         return ghosts.recalled(self.arrays, a, b)
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
-        """Write the ghost of each pair; weight 0 means none."""
+        """Write the ghost of each pair; weight 0 removes it."""
         if len(self._queue) > 4 * len(self) + 4096:
             self.rebuild_heap()
         self._reserve(len(a))
@@ -170,7 +170,7 @@ class Memory:
         self._replace(**fresh, _queue=queue, _table=table)
 
     def rebuild_heap(self) -> None:
-        """Rebuild the queue with one entry a ghost: an edge that flaps would fill it."""
+        """Rebuild the queue with one entry per ghost: frequent changes of an edge would fill it."""
         fresh = {"_queue": new_queue(len(self))}
         now = vars(self) | fresh
         ghosts.queue_all(GhostArrays(*(now[name] for name in _OF_GHOSTS)), self.clock, self.half_life)
@@ -178,7 +178,7 @@ class Memory:
 
 
 class _Graph(Protocol):
-    """What expiry reads of a graph."""
+    """The part of a graph that expiry reads."""
 
     pull: Adjacency
     buffers: PairBuffers
@@ -191,7 +191,7 @@ class _Graph(Protocol):
 
 
 class Expiry:
-    """Finds the edges that leave by the clock: `span` after their last contact."""
+    """Finds the edges that expire: `span` after their last contact."""
 
     def __init__(self, span: float) -> None:
         self.span = float(span)
@@ -200,14 +200,14 @@ class Expiry:
 
     @property
     def queue(self) -> DueQueue:
-        """The heap of edges by the time when they may leave."""
+        """The heap of edges by the earliest time when they may expire."""
         queue: DueQueue = self.arrays.arrays[0]
         return queue
 
     def play(
         self, graph: _Graph, events: NodeEvents, codes: Int16 | None = None, seen: Float64 | None = None
     ) -> Int16 | None:
-        """Insert the removals of edges that expire between staged events; return the events' relation codes.
+        """Insert removals of expiring edges between staged events; return the events' relation codes.
 
         `seen` is the clock at each event, where other parts of a graph may have seen more.
         """
@@ -235,7 +235,7 @@ class Expiry:
         return codes
 
     def _insert(self, events: NodeEvents, count: int, codes: Int16 | None) -> Int16 | None:
-        """Insert the removals that were found between the events that they precede."""
+        """Insert the removals that the loop found, each before its event."""
         at, keys, times = (one[:count] for one in self.arrays.arrays[2:5])
         events.src, events.dst = (
             np.insert(events.src, at, keys >> 32),
@@ -246,12 +246,12 @@ class Expiry:
         return None if codes is None else np.insert(codes, at, 0)
 
     def note(self, buffers: PairBuffers) -> None:
-        """Queue the edges that were just written, where that is needed; the buffers still hold them."""
+        """Queue the edges that were just written, from the graph's buffers."""
         self._reserve(int(buffers.sizes[FOUND]))
         lapses.note(self.arrays, buffers.arrays)
 
     def _tidy(self, pull: Adjacency) -> None:
-        """Rebuild the queue with one entry an edge: an edge that flaps would fill it."""
+        """Rebuild the queue with one entry per edge: frequent changes of an edge would fill it."""
         queue = self.queue
         keys = np.unique(queue.arrays[1][: len(queue)])
         weight, last, _ = pull.look_up_contacts(keys >> 32, keys & LOWER)

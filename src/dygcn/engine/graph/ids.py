@@ -1,4 +1,4 @@
-"""User ids to nodes and back: flat arrays, no Python object for an id, nodes recycled."""
+"""Maps user ids to nodes and back, in flat arrays, without a Python object per id; nodes are recycled."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def copied(array: _A, zeros: Allocator) -> _A:
 
 
 def replace_together(owner: object, **attributes: object) -> None:
-    """Replace attributes of an object in one step: an exception finds all of the old, or all of the new.
+    """Replace attributes of an object in one step, so an exception leaves all old or all new.
 
     Arrays of one length are grown beside the old ones and then replaced together, with the holder that hands
     them to compiled loops.
@@ -108,7 +108,7 @@ class IdMap:
         return loops.hash_ids(self.arrays, column.values, column.data)
 
     def find_one(self, name: object, kind: str | None = None) -> int:
-        """Return the node of one id, -1 for an unknown id or a value that cannot be an id of this graph.
+        """Return the node of one id; -1 if it is unknown, or cannot be an id of this graph.
 
         In a graph with kinds, an id without kind is looked up in `kind`, or in the only kind that has it; an
         `AmbiguousId` if several have.
@@ -173,7 +173,7 @@ class IdMap:
         return str(python_ids(self.names(np.array([node], np.int32)))[0])
 
     def shown(self, column: IdColumn) -> NDArray[Any]:
-        """Return ids as people use them: numbers, text, or tuples (kind, id)."""
+        """Return ids as users write them: numbers, text, or tuples (kind, id)."""
         return python_ids(column) if self.kinds is None else self.kinds.pairs(column)
 
     def of_kind(self, nodes: Nodes, kind: str) -> Bool:
@@ -197,7 +197,7 @@ class IdMap:
         return np.concatenate(blocks)
 
     def resolve(self, src: IdColumn, dst: IdColumn, op: Int8) -> tuple[Nodes, Nodes]:
-        """Return the nodes of both ends of events; -1 for an end that is only ever removed and not known."""
+        """Return the nodes of both ends of events; -1 for an unknown end that is only ever removed."""
         if not len(op):  # of no type, perhaps
             return np.empty(0, np.int32), np.empty(0, np.int32)
         self.check_kind(src)
@@ -248,7 +248,7 @@ class IdMap:
         self._replace(**fresh)
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace some arrays, and the holder that hands all of them to loops."""
+        """Replace some arrays, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         if self._zeros is not None and not fresh.keys().isdisjoint(_READ):
             # All of them: the old ones stay as they are, and whoever reads them finds no place beyond them.
@@ -258,23 +258,23 @@ class IdMap:
 
     @classmethod
     def attached(cls, ids: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
-        """Return a map over arrays that another process changes: it can find ids, and nothing else."""
+        """Return a map over arrays that another process changes; it can only find ids."""
         made = cls(ids)
         made._secret = secret
         made._replace(**arrays)
         return made
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by which ids are found, for `attached`."""
+        """Return the arrays that `attached` needs to find ids."""
         return {name: getattr(self, name) for name in _READ}
 
     @property
     def secret(self) -> UInt64:
-        """What hashes are keyed with, for `attached`. It must not be shown."""
+        """The key of the hashes, for `attached`. It must stay secret."""
         return self._secret
 
     def share(self, zeros: Allocator) -> None:
-        """Move the arrays by which ids are found to memory that other processes can read."""
+        """Move the arrays for finding ids to memory that other processes can read."""
         self._zeros = zeros
         self._replace(keys=self.keys)
 
@@ -289,7 +289,7 @@ class IdMap:
         return table
 
     def longest_probe(self) -> int:
-        """Return the longest distance of an id from its home position in the table: some 20."""
+        """Return the longest distance of an id from its home position in the table; usually about 20."""
         return loops.longest_probe(self.arrays)
 
     def names(self, nodes: Nodes) -> IdColumn:
@@ -299,7 +299,7 @@ class IdMap:
         return IdColumn(*loops.gather_strings(self.arrays, np.ascontiguousarray(nodes, np.int32)))
 
     def release(self, nodes: Nodes) -> None:
-        """Forget nodes; they will be given to other ids. Nodes already forgotten are left alone."""
+        """Release nodes for other ids. Nodes that are already free are left alone."""
         if self._holds:
             return
         self._wasted += loops.forget(self.arrays, np.ascontiguousarray(nodes, np.int32))
@@ -307,13 +307,13 @@ class IdMap:
             self._compact()
 
     def hold(self) -> list[int]:
-        """Stop recycling nodes; return what `let_go` needs to forget the nodes given out since."""
+        """Stop recycling nodes; return the counters from which `let_go` releases nodes given out since."""
         self._holds += 1
         counts: list[int] = self._counts.tolist()
         return counts
 
     def let_go(self, before: list[int]) -> None:
-        """Forget the nodes that were given out since `hold`; several holds end in reverse order."""
+        """Release the nodes given out since `hold`, and recycle again; nested holds end in reverse order."""
         high, free, _ = self._counts.tolist()
         if [high, free] != before[:2]:
             again, fresh = self._free[free : before[1]], np.arange(before[0], high)
@@ -326,7 +326,7 @@ class IdMap:
         self._holds -= 1
 
     def end_holds(self) -> None:
-        """Recycle nodes again, whatever was held."""
+        """End all holds: nodes are recycled again."""
         self._holds = 0
 
     def _compact(self) -> None:
@@ -338,13 +338,13 @@ class IdMap:
         self._replace(_values=values, _arena=data, _counts=counts, _wasted=0)
 
     def repair(self) -> None:
-        """Recompute from the table which nodes are in use: an exception may have come between the two."""
+        """Recompute which nodes are in use, from the table, after an exception between the two updates."""
         alive = np.zeros_like(self._alive)
         alive[self._live()] = 1
         self._replace(_alive=alive)
 
     def given(self) -> Nodes:
-        """Return every node that belongs to an id."""
+        """Return every node that has an id."""
         return np.flatnonzero(self._alive[: self.high]).astype(np.int32)
 
     def sorted(self, nodes: Nodes) -> Nodes:

@@ -37,11 +37,11 @@ class GraphImage:
     parts: Parts | None = None  # of edges, by row; None: without relations
 
     def arranged(self) -> GraphImage:
-        """Return the same image with the edges sorted."""
+        """Return the image with sorted edges."""
         return self.with_rows(np.argsort(self.a.astype(np.int64) << 32 | self.b))
 
     def with_rows(self, rows: Int64) -> GraphImage:
-        """Return the image with these edges alone, in this order; nodes stay."""
+        """Return the image with only these edges, in this order, and all nodes."""
         faded = self.weight < 0
         ghosts = (np.cumsum(faded) - 1)[rows[faded[rows]]]
         places = dict.fromkeys(("a", "b", "weight"), rows) | dict.fromkeys(
@@ -63,7 +63,7 @@ def take_image(graph: Graph) -> tuple[GraphImage, Nodes]:
 
 
 def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
-    """Return an image whose edges are unsorted: quick, on arrays of its own."""
+    """Return an image with unsorted edges: quick, and in arrays of its own."""
     nodes = graph.nodes()
     rank = np.empty(graph.ids.high, np.int32)
     rank[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -107,7 +107,7 @@ def stage_pairs(
     touched: tuple[Nodes, Float64, Float32] | None,
     own: int | None = None,
 ) -> StagedPairs:
-    """Return the edges and ghosts of an image by nodes; the graph notes how fine their weights are.
+    """Return the edges and ghosts of an image by nodes; the graph records how fine their weights are.
 
     `nodes` are those of the image's ids. `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong
     to no pair.
@@ -160,7 +160,7 @@ def _check(image: GraphImage, graph: Graph) -> None:
 
 
 def _is_overweight(image: GraphImage, graph: Graph) -> bool:
-    """Return whether a node carries too much, in floats: they do not wrap, and are exact up to the limit."""
+    """Return whether a node carries too much, computed in floats, which cannot wrap."""
     weight = np.abs(image.weight.astype(np.float64))
     carried = np.bincount(image.a, weight, len(image.ids))
     if not graph.directed:
@@ -169,7 +169,7 @@ def _is_overweight(image: GraphImage, graph: Graph) -> bool:
 
 
 def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Return whether every node and pair has a valid time and count where these are kept, and only there."""
+    """Return whether nodes and pairs have valid times and counts exactly where these are kept."""
     clock = -np.inf if image.clock is None else image.clock
     for last, count, size in (
         (image.contact, image.activity, len(image.ids)),

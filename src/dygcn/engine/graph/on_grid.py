@@ -1,4 +1,4 @@
-"""Weights of events as whole multiples of a graph's grid, and why some cannot be.
+"""Converts weights of events to multiples of a graph's grid, and words the refusals.
 
 The weight of an event that names a relation is multiplied by that of the relation.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Grid(Protocol):
-    """What weights are checked against: a `Graph`."""
+    """The part of a `Graph` that weights are checked against."""
 
     grid: float
     limit: int
@@ -26,7 +26,7 @@ class Grid(Protocol):
 
 
 def units_of(graph: Grid, batch: EventBatch) -> tuple[Int64, Bool]:
-    """Return the weights of adds on the grid, 0 for removes, and which rows the graph cannot carry."""
+    """Return the weights of adds in grid units, 0 for removes, and the rows that must be refused."""
     weight = np.ones(len(batch)) if batch.weight is None else batch.weight
     unknown = without = np.zeros(len(batch), np.bool_)
     if graph.relations is not None:
@@ -43,7 +43,7 @@ def units_of(graph: Grid, batch: EventBatch) -> tuple[Int64, Bool]:
 
 
 def off_grid(graph: Grid, batch: EventBatch, rows: Int64) -> dict[int, str]:
-    """Return why the weights of rows are refused."""
+    """Return why the weight of each of these rows is refused."""
     weights = [1.0] * len(rows) if batch.weight is None else batch.weight[rows].tolist()
     span = f"from {graph.grid:g} to {graph.limit * graph.grid:g}"
     allowed = (
@@ -65,7 +65,7 @@ def off_grid(graph: Grid, batch: EventBatch, rows: Int64) -> dict[int, str]:
 
 
 def checked_units(graph: Grid, batch: EventBatch) -> Int64:
-    """Return the weights of a batch on the grid; raise an `EventError` where one cannot be."""
+    """Return the weights of a batch in grid units; raise `EventError` if one is off the grid."""
     units, bad = units_of(graph, batch)
     if bad.any():
         row = int(bad.argmax())

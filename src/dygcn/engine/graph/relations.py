@@ -1,4 +1,4 @@
-"""Relations: what an edge is, such as view or buy. A pair weighs the sum of what its relations add to it.
+"""Relations: types of edges, such as view or buy. A pair weighs the sum over its relations.
 
 An event names a relation, and replaces or removes what that relation adds. Before a batch is written,
 `Relations.play` turns each such event into one with the new weight of the pair; everything below knows pairs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cells:
-    """The (pair, relation) that events name, numbered pair by pair."""
+    """The distinct (pair, relation) of a batch, numbered pair by pair."""
 
     pair: Int32  # of each event: its pair, below 0 if it names none
     number: Int64  # of each event: its cell; of a pair that lapses the first of its cells, one a relation
@@ -39,7 +39,7 @@ class Cells:
 
 
 class Relations:
-    """The relations of a graph (name -> weight; weight 0 makes no edge), and what each adds to pairs."""
+    """The relations of a graph (name -> weight; weight 0 makes no edge), and their share of each pair."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.names = tuple(sorted(weights))
@@ -55,14 +55,14 @@ class Relations:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the parts of pairs take."""
+        """Bytes used by the parts of pairs."""
         table, relations, weights, behind, _ = self._arrays.arrays
         kept = relations.nbytes + weights.nbytes + behind.nbytes
         return int(kept + sum(array.nbytes for array in table.arrays))
 
     @property
     def known(self) -> str:
-        """The names of the relations, for errors."""
+        """The names of the relations as text, for errors."""
         return f"the relations of this model are {listed(self.names)}"
 
     def codes(self, batch: EventBatch) -> Int16:
@@ -74,7 +74,7 @@ class Relations:
         return own[column.codes] if len(own) else column.codes
 
     def play(self, pull: Adjacency, buffers: PairBuffers, events: NodeEvents, codes: Int16) -> None:
-        """Turn staged events into events about pairs, and note what relations will add."""
+        """Turn staged events into events about pairs; stage the new parts of relations."""
         cells = self.cells(buffers, events, codes)
         found = len(cells.first) - 1
         total = np.maximum(pull.look_up(buffers.a[:found], buffers.b[:found]), 0)
@@ -85,7 +85,7 @@ class Relations:
         events.parts = *cells.where, value
 
     def cells(self, buffers: PairBuffers, events: NodeEvents, codes: Int16) -> Cells:
-        """Number the (pair, relation) that events name; the buffers hold their pairs."""
+        """Number the distinct (pair, relation) of events; the buffers hold their pairs."""
         buffers.number(events.src, events.dst)
         pair: Int32 = buffers.pair_of[: len(codes)].copy()
         every = np.int64(max(len(self.names), 1))
@@ -99,11 +99,11 @@ class Relations:
         return Cells(pair, number, first, (buffers.a[of], buffers.b[of], relation.astype(np.int16)))
 
     def recall(self, a: Nodes, b: Nodes, relation: Int16) -> Int64:
-        """Return what a relation adds to each pair, 0 where it adds nothing."""
+        """Return the weight of a relation in each pair; 0 where it has none."""
         return loops.recall(self._arrays, a, b, relation)
 
     def put(self, a: Nodes, b: Nodes, relation: Int16, weight: Int64) -> None:
-        """Write what relations add to pairs; 0 is no part."""
+        """Write the weights of relations in pairs; 0 removes a part."""
         self._reserve(len(a))
         loops.put(self._arrays, a, b, relation, weight)
 
@@ -120,7 +120,7 @@ class Relations:
         return parts.placed(np.arange(len(a)))
 
     def finish(self, pull: Adjacency, events: NodeEvents) -> None:
-        """After an exception: write what relations add now, if the arcs of these events were written."""
+        """After an exception: write the staged parts if the arcs of these events were written."""
         if events.parts is None:
             return
         a, b, *_ = events.parts

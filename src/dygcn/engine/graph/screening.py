@@ -1,4 +1,4 @@
-"""Finds the events of a batch that a graph would refuse: in one pass, before anything is written."""
+"""Finds the events of a batch that a graph would refuse, in one pass, before anything is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 
 
 def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> dict[int, str]:
-    """Return the rows that cannot be applied, in order, and why; the other rows can be, as one batch.
+    """Return the rows that cannot be applied, with reasons; the rest can be applied as one batch.
 
     A weight that is off the grid is refused wherever it stands. Where a node would carry too much in sum,
     events are played in order of arrival, and each that would bring one of its own ends to the limit is
@@ -48,7 +48,7 @@ def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> d
 
 
 def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> None:
-    """Raise an `EventError` if a batch cannot be applied as one, as applying it would."""
+    """Raise the `EventError` that applying a batch would raise, if any."""
     if len(batch) == 0:
         return
     graph.check_form(batch, now)
@@ -58,7 +58,7 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
 
 
 class _Trial:
-    """Plays events on arrays of its own, to see what their ends would carry. The graph is not touched.
+    """Plays events on copies, to find the weight that their ends would carry. The graph stays unchanged.
 
     Nearly always a bound is enough: all weights of the batch at the heaviest of its ends are not too much.
     Only otherwise are pairs looked up.
@@ -87,7 +87,7 @@ class _Trial:
         return overweight(buffers.arrays, buffers.directed, carried, change, self._graph.limit)
 
     def heavy_events(self) -> Int64:
-        """Return the events to refuse so that no node carries too much: none, if all together are fine."""
+        """Return the events to refuse so that no node carries too much; empty if all are acceptable."""
         if not self.is_heavy():
             return np.empty(0, np.int64)
         # With events refused, the clock may stand earlier than with all of them: ghosts weigh more then.
@@ -98,7 +98,7 @@ class _Trial:
     def _play(
         self, aged_to: float, clock: float, *, refuse: bool
     ) -> tuple[tuple[Bool, Int64], tuple[Nodes, Nodes], Int64, Int64]:
-        """Return what was played, the pairs, what was stored of them before, and what nodes carried."""
+        """Return the result of `play_weights`, the pairs, their stored weights, and the nodes' old loads."""
         graph, batch = self._graph, self._batch
         nodes, src, dst = self._numbers()
         buffers = PairBuffers(graph.directed)
@@ -118,7 +118,7 @@ class _Trial:
         return played, (a, b), old, carried
 
     def _by_relation(self, nodes: Nodes, a: Nodes, b: Nodes, pair_of: Int32) -> tuple[Nodes, Nodes, Int64]:
-        """Replace pairs by (pair, relation): number these, return their ends, and what they add.
+        """Replace pairs by (pair, relation); return their numbers' ends and stored weights.
 
         The rest of a ghost that becomes an edge is not subtracted: close to the limit, a little too much is
         refused.
@@ -133,7 +133,7 @@ class _Trial:
         return a, b, relations.recall(*ends, (cells % count).astype(np.int16))
 
     def _numbers(self) -> tuple[Nodes, Nodes, Nodes]:
-        """Return the distinct nodes of all ends, and the index of each end there; new ids come last."""
+        """Return the distinct nodes of all ends, and each end's index among them; new ids come last."""
         graph, batch = self._graph, self._batch
         both = np.concatenate(self._found).astype(np.int64)
         unknown = np.flatnonzero(both < 0)
@@ -145,7 +145,7 @@ class _Trial:
         return nodes.astype(np.int32), ends[0], ends[1]
 
     def _carried(self, nodes: Nodes, a: Nodes, b: Nodes, clock: float) -> tuple[Int64, Int64]:
-        """Return what is stored of each pair and what each node carries, with ghosts aged to a clock."""
+        """Return the stored weight of each pair and the load of each node, with ghosts aged to a clock."""
         graph = self._graph
         old = nodes < graph.ids.high
         here = nodes[old]

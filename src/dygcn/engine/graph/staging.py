@@ -1,4 +1,4 @@
-"""A batch between being checked and being written: by nodes, then by pairs, and buffers for its loops."""
+"""A staged batch, checked but not yet written: by nodes, then by pairs; and the buffers of its loops."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NodeEvents:
 
 @dataclass(slots=True)
 class StagedPairs:
-    """New values of pairs of nodes. Writing them twice has the effect of writing them once."""
+    """New values of pairs of nodes. Writing them is idempotent."""
 
     a: Nodes  # (n,)
     b: Nodes  # (n,)
@@ -67,7 +67,7 @@ class StagedPairs:
 
 @dataclass(slots=True)
 class Before:
-    """The graph before a trial, as far as the trial can change it."""
+    """The graph before a trial, limited to what the trial can change."""
 
     given: list[int]  # for `IdMap.let_go`
     clock: float  # of the memory
@@ -78,7 +78,7 @@ class Before:
 
 
 class PairBuffers:
-    """The arrays that loops of a batch work in; the next batch fills them again. See `BatchArrays`."""
+    """The working arrays of loops over a batch, reused by the next. See `BatchArrays`."""
 
     a: Nodes
     b: Nodes
@@ -130,7 +130,7 @@ class PairBuffers:
         self.a[:n], self.b[:n], self.old[:n], self.new[:n], self.sizes[FOUND] = a, b, old, new, n
 
     def load(self, staged: StagedPairs, old: Int64, counts: Sequence[int]) -> None:
-        """Fill the buffers with staged pairs, their weights before, and counts, as if they were played."""
+        """Fill the buffers with staged pairs, their old weights and counts, as playing events would."""
         events, kept = len(staged.named), len(staged.last)
         self.reserve(events)
         self.fill(staged.a, staged.b, old, staged.new)
@@ -139,12 +139,12 @@ class PairBuffers:
         self.sizes[UNCHANGED:FOUND] = counts
 
     def touched(self) -> Nodes:
-        """Return the nodes that a batch touched: a view of the buffers."""
+        """Return the nodes that a batch touched, as a view of the buffers."""
         touched: Nodes = self.nodes[0, : self.sizes[TOUCHED]]
         return touched
 
     def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
-        """Return what a batch left: receivers, senders, old and new weights, touched nodes and newcomers.
+        """Return the results of a batch: receivers, senders, old and new weights, touched and new nodes.
 
         They are copies; after a very large batch, they are the buffers themselves, which small ones then
         replace.

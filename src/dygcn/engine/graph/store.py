@@ -1,4 +1,4 @@
-"""The graph store: one batch in, its net effect written and returned."""
+"""The graph store: takes one batch, writes its net effect and returns it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _OF_NODES = ("strength", "_change", "_own", "_active", "_seen")  # arrays with o
 
 
 class Follower(Protocol):
-    """A consumer of every change of a graph."""
+    """A listener to every change of a graph."""
 
     def follow(self, graph: Graph) -> None:
-        """Process what was just written: the buffers still hold the pairs and the nodes."""
+        """Process a change that was just written, while the buffers still hold its pairs and nodes."""
 
 
 class Graph:
-    """A weighted graph that changes, directed (the source aggregates the target) or not.
+    """A dynamic weighted graph, directed (the source aggregates the target) or undirected.
 
     Weights are multiples of `grid`, a power of two; `whole` refuses others instead of rounding. `limit` is
     the greatest sum of weights (in grid units) at one node, exclusive. `half_life` is that of the weight that
@@ -96,7 +96,7 @@ class Graph:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace some arrays of nodes, and the holder that hands all of them to loops."""
+        """Replace some arrays of nodes, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         contacts = _NO_CONTACTS if self.contacts is None else (self.contacts.times, self.contacts.counts)
         arrays = *(now[name] for name in _OF_NODES), *contacts, now["ticks"]
@@ -104,7 +104,7 @@ class Graph:
 
     @property
     def arrays(self) -> GraphArrays:
-        """What loops work on now: a new holder, since each part of it is replaced when it grows."""
+        """The current arrays for loops: a new holder, since its parts are replaced when they grow."""
         parts = self.buffers.arrays, self.pull.arrays, self.push.arrays, self.node_arrays
         ghosts, half_life = _NO_GHOSTS, 0.0
         if self.memory is not None:
@@ -148,11 +148,11 @@ class Graph:
 
     @property
     def here(self) -> Int8:
-        """1 for each node that is in the graph now, 0 for other numbers ever given out. Read-only."""
+        """1 for each node that is in the graph, 0 for other numbers ever given out. Read-only."""
         return self._active[: self.ids.high]
 
     def find_one(self, name: object, kind: str | None = None) -> int:
-        """Return the node of one id, -1 if it is not in the graph now; much faster than `find` of one."""
+        """Return the node of one id, -1 if it is not in the graph; much faster than `find`."""
         node = self.ids.find_one(name, kind)
         return node if 0 <= node < len(self._active) and self._active[node] else -1
 
@@ -201,7 +201,7 @@ class Graph:
         return last[a < b], count[a < b]
 
     def dates(self, batch: EventBatch, now: float | None) -> Float64:
-        """Return when events happened; those without a time happen now, or when the last one did."""
+        """Return the times of events; without a time, an event happens now, or when the last one did."""
         if batch.t is not None:
             # Adding zero turns -0.0 into 0.0: they are the same time and must be the same bits.
             return batch.t.astype(np.float64) + 0.0
@@ -211,7 +211,7 @@ class Graph:
 
     @property
     def takes_ones(self) -> bool:
-        """Whether an edge of weight one, without a time, needs no check and makes no weight finer."""
+        """Whether an edge of weight one, without a time, can skip the checks and is not too fine."""
         plain = self.memory is None and self.relations is None and self.expiry is None and len(self.ones) > 0
         return plain and self.weight_shift <= self.plain_shift
 
@@ -231,11 +231,11 @@ class Graph:
         return found
 
     def carried_at_most(self, nodes: Nodes) -> int:
-        """Return an upper bound of what each of some nodes carries, in grid units."""
+        """Return an upper bound on the weight that any of these nodes aggregates, in grid units."""
         return int(self.strength[nodes].max(initial=0))
 
     def note_bits(self, weights: Int64) -> None:
-        """Note the low bits that no weight, nor a ghost of it, has used: sums need not store them."""
+        """Record the low bits unused by all weights and ghosts so far: sums need not store them."""
         bits = int(np.bitwise_or.reduce(weights))
         if bits:
             self.weight_shift = min(self.weight_shift, self._unused(bits))
@@ -250,13 +250,13 @@ class Graph:
             arcs.compact()
 
     def intern(self, column: IdColumn) -> Nodes:
-        """Give nodes to ids; those that get neither edge nor features must be released again."""
+        """Give nodes to ids; the caller releases nodes that get neither edge nor features."""
         nodes = self.ids.intern(column)
         self.reserve()
         return nodes
 
     def release(self, nodes: Nodes) -> None:
-        """Forget those of the nodes that are not in the graph, so that their numbers can be used again."""
+        """Release those nodes that are not in the graph, so that their numbers are recycled."""
         self.ids.release(nodes[self._active[nodes] == 0])
 
     def on_grid(self, batch: EventBatch) -> Int64:
@@ -266,7 +266,7 @@ class Graph:
         return checked_units(self, batch)
 
     def check_form(self, batch: EventBatch, now: float | None) -> None:
-        """Refuse a batch with ids of another type, without relations, or without times for a memory."""
+        """Refuse a batch with ids of another type, missing or unknown relations, or missing times."""
         if self.relations is None and batch.relation is not None:
             raise EventError(
                 "events have relations, and this model has none: it would take all of them for one; leave "
@@ -299,7 +299,7 @@ class Graph:
         return max(seen) + 0.0
 
     def reserve(self) -> None:
-        """Grow all arrays of nodes to every node that was given out; no value changes."""
+        """Grow all arrays to every node that was given out; no value changes."""
         high = self.ids.high
         contacts = self.contacts
         if high <= len(self._active) and (contacts is None or self.node_arrays.arrays[-2] is contacts.counts):
@@ -329,14 +329,14 @@ class Graph:
         self._replace(_active=copied(self._active, zeros), ticks=new_ticks(len(self._active), zeros, now))
 
     def forget_scratch(self) -> None:
-        """Clear what only has a meaning while a batch is written."""
+        """Clear values that are valid only while a batch is written."""
         self.buffers = PairBuffers(self.directed)
         self._seen[:], self._change[:] = 0, 0
         self.pull.forget_needs()
         self.push.forget_needs()
 
     def count_again(self) -> None:
-        """Recompute from arcs and marks which nodes and edges there are, and forget all other nodes."""
+        """Recompute from arcs and marks which nodes and edges exist; release all other nodes."""
         high = self.ids.high
         here = (self.pull.count[:high] > 0) | (self.push.count[:high] > 0) | (self._own[:high] > 0)
         self._active[:high] = here
@@ -351,7 +351,7 @@ class Graph:
         self.ids.release(given[~here[given]])
 
     def canonical(self, a: Nodes, b: Nodes) -> tuple[Nodes, Nodes]:
-        """Return pairs as they are stored: undirected ones with the lower node first."""
+        """Return pairs in stored order: in an undirected graph, the lower node first."""
         return (a, b) if self.directed else (np.minimum(a, b), np.maximum(a, b))
 
     def owns(self, nodes: Nodes) -> Bool:

@@ -1,4 +1,4 @@
-"""Tiers: which nodes have so many arcs that their messages are pulled at reads, and not pushed at updates.
+"""Tiers: nodes with many arcs have their messages pulled at reads instead of pushed at updates.
 
 A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with ``heavy_from *
 2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message is *pushed* along
@@ -28,13 +28,13 @@ NOBODY_IS_HEAVY = 1 << 40
 
 
 def exact_tiers(count: Int32 | Int64, heavy_from: int) -> Int8:
-    """Return the tiers of nodes with these numbers of arcs."""
+    """Return the tiers for these numbers of arcs."""
     tiers: Int8 = np.frexp(np.asarray(count) // heavy_from)[1].astype(np.int8)
     return tiers
 
 
 def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]:
-    """Return those of some nodes that belong to another tier now, each once, and these tiers."""
+    """Return the distinct nodes that must change their tier, and their new tiers."""
     count, tier = _arcs_of(graph, nodes), graph.tiers[nodes]
     bound = np.int64(heavy_from) << tier.astype(np.int64)
     due = np.unique(nodes[(count >= bound) | ((tier > 0) & (4 * count < bound))])
@@ -42,13 +42,13 @@ def due_tiers(graph: Graph, nodes: Nodes, heavy_from: int) -> tuple[Nodes, Int8]
 
 
 def is_pushed(sender: Int8, receiver: Int8) -> Bool:
-    """Return over which arcs messages are pushed, given the tiers of both ends."""
+    """Return over which arcs messages are pushed, by the tiers of both ends."""
     pushed: Bool = (sender == 0) | (receiver > sender)
     return pushed
 
 
 def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
-    """Return the arcs whose messages change between pushed and pulled when nodes change their tiers.
+    """Return the arcs that change between pushed and pulled when nodes change their tiers.
 
     As (receiver, sender, weight); the weight is above zero for arcs that will be pushed.
     """
@@ -62,7 +62,7 @@ def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Node
 
 
 def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
-    """Set the tiers of nodes, and move arcs to the part of their block where they belong then."""
+    """Set the tiers of nodes, and move their arcs to the right part of their blocks."""
     before = graph.tiers[nodes]
     graph.tiers[nodes] = tiers
     stamp_all(graph.ticks, nodes)
@@ -76,7 +76,7 @@ def set_tiers(graph: Graph, nodes: Nodes, tiers: Int8) -> None:
 
 
 def divide_all(graph: Graph, heavy_from: int) -> Nodes:
-    """Set the tier of every node from its arcs, and partition all blocks; return the heavy nodes."""
+    """Compute the tier of every node, and partition all blocks; return the heavy nodes."""
     everyone = np.arange(graph.ids.high, dtype=np.int32)
     tiers = exact_tiers(_arcs_of(graph, everyone), heavy_from)
     graph.divided += 1
@@ -94,7 +94,7 @@ def _arcs_of(graph: Graph, nodes: Nodes) -> Int64:
 
 
 def _incident(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
-    """Return the arcs from or to nodes that may turn, each once, as (receiver, sender, weight)."""
+    """Return the distinct arcs of nodes that may turn, as (receiver, sender, weight)."""
     # Of one heavy node that rises, only arcs to nodes of its tier or above turn.
     upper = len(nodes) == 1 and bool(tiers[0] > graph.tiers[nodes[0]] > 0)
     push, pull = (each.upper_arcs if upper else each.arcs for each in (graph.push, graph.pull))
@@ -109,6 +109,6 @@ def _incident(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, In
 
 
 def _later(graph: Graph, ends: Nodes, nodes: Nodes, tiers: Int8) -> Int8:
-    """Return the tiers of ends of arcs once nodes, which are sorted, have changed theirs."""
+    """Return the tiers of arcs' ends after nodes (sorted) have changed theirs."""
     at = np.minimum(np.searchsorted(nodes, ends), len(nodes) - 1)
     return np.where(nodes[at] == ends, tiers[at], graph.tiers[ends])

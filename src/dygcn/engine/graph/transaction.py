@@ -1,4 +1,4 @@
-"""One change of a graph, from the first check to the last write: an exception leaves all of it, or nothing.
+"""One change of a graph, from the first check to the last write; an exception leaves all of it or nothing.
 
 `stage` checks a batch and reserves capacity: nothing visible. Then the batch is written, and `release`
 forgets the nodes that left. An exception before the first write is answered by `undo`; a later one leaves the
@@ -40,7 +40,7 @@ _IN_A_TRIAL = (
 
 
 class Transaction:
-    """A change of a graph, one after the other in the same object. As a context it marks a torn state."""
+    """A change of a graph; the object is reused for the next one. As a context it marks a torn state."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -68,7 +68,7 @@ class Transaction:
         self.end()
 
     def end(self) -> None:
-        """Mark the state as consistent again."""
+        """Mark the state as consistent."""
         self.begun = self.torn = False
         if self.after is not None and not self.trials:
             self.after()
@@ -107,7 +107,7 @@ class Transaction:
             graph.note_bits(events.weight)
 
     def undo(self) -> None:
-        """Discard what is staged, and the nodes that it brought."""
+        """Discard what is staged, and release the nodes created for it."""
         events, graph = self.events, self.graph
         if events is not None:
             named = np.unique(np.concatenate((events.src, events.dst)))
@@ -139,7 +139,7 @@ class Transaction:
                 return self.delta(written)
 
     def preview(self) -> tuple[Nodes, Nodes, Int64, Int64]:
-        """Return the pairs that staged events will change, and their weights before and after.
+        """Return the pairs that staged events will change, with their old and new weights.
 
         Nothing is written; 0 is no pair, and a ghost has the weight that is left of it.
         """
@@ -157,7 +157,7 @@ class Transaction:
         return buffers.a[changed], buffers.b[changed], old[changed], new[changed]
 
     def collect(self, status: int) -> Written | None:
-        """Read what a loop left in the buffers; None: it had too little capacity, and has more now.
+        """Read the results of a loop; None: capacity was too small and has been increased.
 
         Raises a `CapacityError` if nothing was written because a node would carry too much weight.
         """
@@ -188,7 +188,7 @@ class Transaction:
         return Written(left, unchanged, missing, loops)
 
     def delta(self, written: Written) -> GraphDelta:
-        """Add the changed arcs to what was written."""
+        """Return the written change with its arcs."""
         buffers = self.graph.buffers
         arcs = int(buffers.sizes[MOVED]) * (1 if self.graph.directed else 2)
         counts = written.left, written.unchanged, written.missing, written.loops
@@ -270,11 +270,11 @@ class Transaction:
         return buffers.a[:found].copy(), buffers.b[:found].copy()
 
     def set_own(self, nodes: Nodes) -> Nodes:
-        """Mark nodes as having features of their own; return those that came into the graph by it."""
+        """Mark nodes as having features of their own; return those that entered the graph by it."""
         return self._take_away(nodes[:0], nodes[:0], nodes, own=1).arrived
 
     def _take_away(self, a: Nodes, b: Nodes, nodes: Nodes, own: int) -> GraphDelta:
-        """Remove pairs and their ghosts, mark nodes, and count which of these came and went by it."""
+        """Remove pairs and their ghosts, set the mark of nodes, and count the nodes that came and went."""
         zeros, loops = np.zeros(len(a), np.int64), np.full(len(nodes), LOOP, np.int32)
         none, no_times = (_NO_TIMES, _NO_COUNTS), np.zeros(len(a))
         pairs = StagedPairs(a, b, zeros, *none, nodes, loops, zeros, no_times, -np.inf, own=own)
@@ -284,7 +284,7 @@ class Transaction:
     # ---- trials ----------------------------------------------------------------------------------------
 
     def open_trial(self) -> None:
-        """Begin a change that will be taken back. From here on no node is given to another id."""
+        """Begin a change that will be rolled back. From here on no node is recycled."""
         graph, self.expired = self.graph, 0
         self.torn, self.written = True, False
         clock = -np.inf if graph.memory is None else graph.memory.clock
@@ -292,7 +292,7 @@ class Transaction:
         self.trials.append(Before(graph.ids.hold(), clock, contact_clock))
 
     def staged_pairs(self) -> tuple[Nodes, Nodes]:
-        """Return each pair once that staged events will write, and ghosts that weigh less by then."""
+        """Return the distinct pairs that staged events will write, and ghosts that weigh less by then."""
         events, memory = self.events, self.graph.memory
         assert events is not None
         src, dst = events.src, events.dst
@@ -304,7 +304,7 @@ class Transaction:
         return self._distinct(src, dst)
 
     def note_before(self, a: Nodes, b: Nodes, nodes: Nodes = _NOBODY) -> None:
-        """Note the state of pairs and nodes before a trial writes them."""
+        """Save the state of pairs and nodes before a trial writes them."""
         graph, memory, contacts = self.graph, self.graph.memory, self.graph.contacts
         if contacts is None:
             weight, last, count, touched = graph.pull.look_up(a, b), _NO_TIMES, _NO_COUNTS, None
@@ -320,7 +320,7 @@ class Transaction:
         self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched, parts=parts)
 
     def stage_before(self) -> bool:
-        """Stage the state before the innermost trial as events; False: it must be written as pairs.
+        """Stage the state before the innermost trial as events; False: it has to be written as pairs.
 
         Events are written in one call. They bring back arcs, and nothing else: `write_contacts` follows.
         """
@@ -336,13 +336,13 @@ class Transaction:
         return True
 
     def write_before(self) -> GraphDelta:
-        """Write the state before the innermost trial; return the net effect."""
+        """Restore the state before the innermost trial; return the net effect."""
         pairs = self.trials[-1].pairs
         assert pairs is not None
         return self.write_pairs(pairs, self.graph.pull.look_up(pairs.a, pairs.b))
 
     def write_contacts(self) -> None:
-        """Write the contacts before the innermost trial, where all arcs are what they were."""
+        """Restore the contacts before the innermost trial, once all arcs are restored."""
         graph, pairs = self.graph, self.trials[-1].pairs
         assert pairs is not None
         if graph.contacts is not None and pairs.touched is not None:
@@ -355,14 +355,14 @@ class Transaction:
                 graph.follower.follow(graph)
 
     def close_trial(self) -> None:
-        """End a trial, and forget the nodes that it brought."""
+        """End a trial, and release the nodes that it created."""
         before = self.trials.pop()
         self.pairs = self.features = self.events = self.edge = None
         # Last: `complete` must not write pairs of nodes that are forgotten.
         self.graph.ids.let_go(before.given)
 
     def _set_clocks(self, before: Before) -> None:
-        """Set clocks back. First: when a ghost is looked at again depends on its clock."""
+        """Restore the clocks. Must come first: a ghost's next due time depends on its clock."""
         if self.graph.memory is not None:
             self.graph.memory.clock = before.clock
         if self.graph.contacts is not None:
@@ -371,7 +371,7 @@ class Transaction:
     # ---- after the last write, or an exception ---------------------------------------------------------
 
     def release(self, left: Nodes) -> IdColumn:
-        """Discard all that is staged and the nodes that left; return the ids that these had."""
+        """Discard what is staged, release the nodes that left; return the ids of these."""
         names = self.nobody
         if len(left):
             names = self.graph.ids.names(left)
@@ -380,7 +380,7 @@ class Transaction:
         return names
 
     def complete(self) -> bool:
-        """Finish what an exception interrupted; return whether staged pairs were written for it.
+        """Finish an interrupted change; return whether staged pairs were written for that.
 
         Afterwards the graph holds all of the interrupted change, or nothing of it; nothing of trials. If
         `complete` is interrupted itself, it may be called again.
@@ -408,7 +408,7 @@ class Transaction:
 
 
 def _with_ageing(events: NodeEvents, a: Nodes, b: Nodes) -> NodeEvents:
-    """Append silent events for pairs whose ghosts may weigh less now."""
+    """Append silent events for pairs whose ghosts may weigh less by now."""
     none = np.zeros(len(a))
     return NodeEvents(
         np.concatenate((events.src, a)),

@@ -1,4 +1,4 @@
-"""What happened, in the order in which it was applied: who asked for whom, when and how often.
+"""History: the events in the order of application: who contacted whom, when and how often.
 
 The graph is what is; a history is what was. Its columns feed the score of what comes next.
 """

@@ -63,7 +63,7 @@ NAMES = (
 
 
 def expanded(raw: Float64) -> Float64:
-    """Return the columns that a logit weighs."""
+    """Return the columns that the logit weights."""
     known = raw[..., KNOWN : KNOWN + 1]
     counts = np.expm1(raw[..., _COUNTS])
     traits = raw[..., _CANDIDATE], *(np.log(counts + floor) for floor in _FLOORS)

@@ -70,7 +70,7 @@ class HistoryImage:
 
 
 class EventHistory:
-    """The events that were applied, as the score of the next event reads them.
+    """The applied events, in the form that the score of the next event reads.
 
     `span` is that of the events that a model was fitted on: quick counts halve in a two-hundredth of it, slow
     ones in a quarter.
@@ -99,12 +99,12 @@ class EventHistory:
 
     @property
     def names(self) -> IdColumn:
-        """Ids of all nodes that had an event, in the order of the first ones."""
+        """Ids of all nodes with an event, in the order of their first events."""
         return self.ids.names(np.arange(len(self), dtype=np.int32))
 
     @property
     def pairs(self) -> int:
-        """How many ordered pairs of nodes had an event."""
+        """The number of ordered pairs of nodes with an event."""
         return int(self._sizes[columns.PAIRS])
 
     @property
@@ -125,7 +125,7 @@ class EventHistory:
         self.write()
 
     def numbered(self, batch: EventBatch) -> tuple[Nodes, Nodes]:
-        """Number both ends of events as counting them will do, and return the numbers."""
+        """Number both ends of events, in the order in which counting will; return the numbers."""
         found = []
         for begin in range(0, len(batch), _BLOCK):
             part = part_of(batch, begin, min(begin + _BLOCK, len(batch)))
@@ -134,7 +134,7 @@ class EventHistory:
         return src, dst
 
     def count(self, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
-        """Count events whose ends have numbers."""
+        """Count events whose ends are numbered."""
         self._reserve(self.ids.high, self.pairs)
         for begin in range(0, len(op), _BLOCK):  # room for as many new pairs as there are events
             some = slice(begin, begin + _BLOCK)
@@ -142,17 +142,17 @@ class EventHistory:
             counting.play(self.arrays, src[some], dst[some], op[some], t[some])
 
     def stage(self, batch: EventBatch | None, now: float | None = None) -> None:
-        """Set the batch that is counted next; None: nothing."""
+        """Stage the batch to count next; None: nothing."""
         self._sizes[columns.PLAYED] = 0
         self._staged = None if batch is None else (batch, None if now is None else moment(now))
 
     @property
     def staged(self) -> EventBatch | None:
-        """The batch that is counted next."""
+        """The staged batch."""
         return None if self._staged is None else self._staged[0]
 
     def write(self, before: Callable[[int, int, int, float, int], None] | None = None) -> None:
-        """Count what is staged; called again after an exception, it goes on where it stopped.
+        """Count the staged batch; after an exception, a second call continues.
 
         `before` is called before each event that counts: its row, source, destination and time, and how many
         ids had an event before it; a greater number is that of a newcomer.
@@ -192,7 +192,7 @@ class EventHistory:
         return self.ids.find(src), self.ids.find(dst)
 
     def _dates(self, batch: EventBatch, now: float | None) -> Float64:
-        """Return when events happened; one without a time happens now, or when the last one did."""
+        """Return the times of events; without a time, an event happens now, or when the last one did."""
         if batch.t is not None:
             return batch.t.astype(np.float64) + 0.0
         known = self.clock if now is None else now
@@ -238,14 +238,14 @@ class EventHistory:
         return np.minimum(out, _GREATEST, out=out)
 
     def answers_of(self, asker: int, most: int = 1 << 30) -> Nodes:
-        """Return all destinations of a node, the newest first."""
+        """Return all distinct destinations of a node, the newest first."""
         if asker < 0:
             return _none()
         out = np.empty(min(most, self.pairs), np.int32)
         return out[: counting.partners_of(self.arrays, int(asker), out)]
 
     def partners_of(self, node: int) -> Nodes:
-        """Return the last partners of a node, in either direction, each once."""
+        """Return the last distinct partners of a node, in either direction."""
         if node < 0:
             return _none()
         count = min(int(self._counts[node, columns.PARTNERED]), columns.PARTNERS)
@@ -253,7 +253,7 @@ class EventHistory:
         return found[found >= 0]  # below: it was forgotten
 
     def popular(self, most: int) -> Nodes:
-        """Return the most frequent destinations, lately and over long: at most `most` of both."""
+        """Return the most frequent destinations, recently and overall: at most `most` of each."""
         marks, last = self._marks[: len(self)], self._times[: len(self), columns.MET]
         found = []
         for column, half_life in ((columns.FAST, self.fast), (columns.SLOW, self.slow)):
@@ -277,7 +277,7 @@ class EventHistory:
 
     @classmethod
     def from_image(cls, ids: str, span: float, image: HistoryImage) -> EventHistory:
-        """Build a history from its image; raise `DamagedFolder` if the image contradicts itself."""
+        """Build a history from its image; raise `DamagedFolder` if the image is inconsistent."""
         made, n, p = cls(ids, span), len(image.ids), len(image.pair_src)
         _check(image, n, p)
         made.ids.intern(image.ids)
@@ -299,7 +299,7 @@ class EventHistory:
         return self.image().digest()
 
     def without(self, ids: IdColumn) -> EventHistory:
-        """Return the history without some ids, as if the other ends of their events had been anonymous."""
+        """Return the history without some ids; events with other nodes stay, with that end anonymous."""
         image, gone = self.image(), np.zeros(len(self) + 1, np.bool_)
         gone[self.ids.find(ids)] = True  # -1, the last place, stands for ids that were never here
         gone[-1] = True
@@ -319,7 +319,7 @@ def _none() -> Int32:
 
 
 def _check(image: HistoryImage, n: int, p: int) -> None:
-    """Refuse what loops would trust: rings and pairs with unknown nodes, counts out of range."""
+    """Refuse values that loops would trust: rings and pairs with unknown nodes, counts out of range."""
     rings = (image.answers, columns.ANSWERS), (image.partners, columns.PARTNERS)
     wanted = (image.times, 3), (image.marks, 4), (image.counts, 2), *rings
     fits = all(one.shape == (n, size) for one, size in wanted)

@@ -34,13 +34,13 @@ def number(name: str, value: object, low: float, high: float = math.inf) -> None
 
 
 def check_recipe(rule: str, recipe: object, wanted: type) -> None:
-    """Raise an OptionError unless the recipe is one for the rule, or None."""
+    """Raise an OptionError unless the recipe is None or one for the rule."""
     if recipe is not None and not isinstance(recipe, wanted):
         raise OptionError(f"recipe is a {type(recipe).__name__}; the rule {rule!r} takes a {wanted.__name__}")
 
 
 def read_tolerance(value: object) -> float:
-    """Return how far a message may move that is not announced; an OptionError if the value is no length."""
+    """Return the largest unannounced move of a message; raise OptionError if it is no length."""
     if not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise OptionError(f"tolerance is {value!r}; allowed is a finite number, 0 or more")
     return float(value)

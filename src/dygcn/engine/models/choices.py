@@ -1,4 +1,4 @@
-"""What a caller of `fit` chose, checked once."""
+"""The options of `fit`, checked once."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Choices:
 
     @property
     def recommends(self) -> bool:
-        """Whether a filter is wanted: by itself where kinds separate nodes that ask from answers."""
+        """Whether to fit a filter; by default where kinds separate nodes that ask from answers."""
         return self.recommend is True or (
             self.recommend == "auto" and ":" in (self.ids or "") and not self.directed
         )
@@ -100,7 +100,7 @@ class Choices:
     def model_settings(
         self, batch: EventBatch, parts: Sequence[EventBatch], message_bits: int
     ) -> dict[str, Any]:
-        """Return what a model takes over from the options, and from events and their training steps."""
+        """Return the settings of a model that follow from options, events and training steps."""
         return {
             "ids": self.ids or batch.src.kind,
             "seed": int(self.seed),
@@ -127,10 +127,10 @@ class Fitting(Protocol):
         choices: Choices,
         progress: Callable[[int, int, str], None] | None = None,
     ) -> State:
-        """Return the fitted state, all events played: `batch`, which `parts` are the training steps of."""
+        """Return the fitted state after all events of `batch`, whose training steps are `parts`."""
 
     def steady_recipe(self) -> object | None:
-        """Return a recipe with the options on that make the rule hold; None: it holds without any."""
+        """Return a recipe with the options that keep the rule stable; None: it needs none."""
 
 
 def find_fitting(name: str) -> Fitting:
@@ -143,7 +143,7 @@ def _is_duration(value: object) -> bool:
 
 
 def ids_of(batch: EventBatch) -> IdMap:
-    """Return every id that the events name."""
+    """Return every id in the events."""
     ids = IdMap(batch.src.kind)
     for column in (batch.src, batch.dst):
         ids.intern(column)
@@ -151,7 +151,7 @@ def ids_of(batch: EventBatch) -> IdMap:
 
 
 def weighed(batch: EventBatch, relations: Mapping[str, float]) -> EventBatch:
-    """Return events with the weights of their relations in their own, without those of weight 0."""
+    """Return events whose weights include those of their relations, without events of weight 0."""
     column = batch.relation
     if column is None or all(relations[name] == 1 for name in column.names):
         return batch
@@ -214,7 +214,7 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
 
 
 def _check_time_unit(unit: float | None) -> float | None:
-    """Return the time that counts as one; an EventError if a saved model cannot keep it."""
+    """Return the unit of time; raise EventError if a saved model cannot store it."""
     if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:
         raise EventError(
             f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
@@ -224,7 +224,7 @@ def _check_time_unit(unit: float | None) -> float | None:
 
 
 def _greatest_strength(batch: EventBatch, weight: Float64) -> float:
-    """Return the greatest sum of weights at one node, if nothing were ever removed or replaced."""
+    """Return the greatest sum of weights at a node, if nothing were ever removed or replaced."""
     ids, adds = IdMap(batch.src.kind), np.flatnonzero(batch.op > 0)
     ends = np.concatenate([ids.intern(take(column, adds)) for column in (batch.src, batch.dst)])
     return float(np.bincount(ends, np.concatenate((weight, weight))).max())

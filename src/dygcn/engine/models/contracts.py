@@ -1,4 +1,4 @@
-"""What `live` expects of a state: one process and the front of the shards both implement it."""
+"""The contracts of a state, which one process and the front of shards both implement for `live`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)  # not frozen, to be made faster: one for every update
 class Outcome:
-    """What one batch did."""
+    """The effect of one batch."""
 
     moved: Changed
     left: IdColumn  # ids that are no longer in the graph
@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StateImage:
-    """Everything that a model and this determine, without internal ids."""
+    """The part of a state that does not follow from the model, without internal ids."""
 
     graph: GraphImage
     tensors: Tensors  # what the rule adds: x of the nodes that own some, or every vector
@@ -67,11 +67,11 @@ class Messages(Protocol):
         """Return degrees and sums of nodes, on the grid."""
 
     def pushes(self, graph: Graph, nodes: Nodes) -> Int32:
-        """Return to how many neighbours the message of each node is pushed at most."""
+        """Return a bound on the number of neighbours that each node's message is pushed to."""
 
 
 class StateReader(Protocol):
-    """A state that can be read; nothing here changes it."""
+    """A state that can only be read."""
 
     model: Model
     rule: Rule  # what is kept of every node
@@ -80,25 +80,25 @@ class StateReader(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """The graph; on shards, what it says of edges waits for their owners."""
+        """The graph; on shards, queries about edges wait for their owners."""
 
     @property
     def exact(self) -> Messages:
-        """The messages; a FeatureError for a rule that keeps vectors."""
+        """The messages; raise FeatureError for a rule that stores vectors."""
 
     @property
     def past_ids(self) -> IdColumn | None:
-        """Ids of all that ever had an event; None without a history."""
+        """Ids of all nodes that ever had an event; None without a history."""
 
     @property
     def torn(self) -> bool:
-        """Whether a change is being made, or an exception interrupted one."""
+        """Whether a change is in progress, or was interrupted by an exception."""
 
     def check(self) -> None:
         """Raise `TornState` if an exception interrupted a change."""
 
     def reading(self) -> Reading:
-        """Return what reads vectors."""
+        """Return a reader of vectors."""
 
     def unreached(self) -> int:
         """Return how many nodes of a walk model no row reaches, 0 for any other model."""
@@ -107,7 +107,7 @@ class StateReader(Protocol):
         """Return the state without internal ids, and the nodes in the same order."""
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
-        """Return the image with edges in no order yet; it shares nothing with the state."""
+        """Return the image with unsorted edges, in arrays of its own."""
 
     def to_save(self) -> StateReader:
         """Return the state that a snapshot of a durable folder holds."""
@@ -123,10 +123,10 @@ class StateWriter(StateReader, Protocol):
         """The transaction, for a change that stages nothing: an exception leaves the state torn."""
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events and reserve capacity; an EventError if one of them is bad."""
+        """Check events and reserve capacity; raise EventError if one is bad."""
 
     def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
-        """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
+        """Return an edge of weight one, without a time, by its nodes; None: stage it as a batch."""
 
     def stage_edge(self, edge: tuple[int, int, int]) -> None:
         """Stage an edge that `find_edge` returned."""
@@ -135,7 +135,7 @@ class StateWriter(StateReader, Protocol):
         """Write what is staged."""
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
-        """Apply batches, and compute the state once; also return an error that ended them early."""
+        """Apply batches, then compute the state once; also return the error that stopped them, if any."""
 
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
@@ -144,13 +144,13 @@ class StateWriter(StateReader, Protocol):
         """Remove nodes with their edges, ghosts and features."""
 
     def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
-        """Apply events to the graph alone, and return the ids that left; after the last, call `rebuild`."""
+        """Apply events to the graph alone; return the ids that left. Then call `rebuild`."""
 
     def rebuild(self) -> None:
-        """Compute what follows from the graph, from nothing."""
+        """Recompute the state from the graph."""
 
     def complete(self) -> None:
-        """Finish a change of the graph that an exception interrupted; the state stays torn."""
+        """Finish an interrupted change of the graph; the state stays torn."""
 
     def forget_rows(self, ids: IdColumn) -> None:
         """Remove the rows of ids from the model; none of the ids may be in the graph."""
@@ -163,16 +163,16 @@ class StateWriter(StateReader, Protocol):
 
 
 class Drifting(Protocol):
-    """A rule spec whose vectors drift: it watches the state, and puts fresh vectors into it."""
+    """A rule spec whose vectors drift: it watches the state, and supplies fresh vectors."""
 
     def after_update(self, state: Any, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
-        """Look at the state after a complete update; warn if needed, and return a change that is due.
+        """Check the state after an update; warn if it drifted, and return a restart that is due.
 
         That change is made while the state is `changing`, and returns what the update and it did together.
         """
 
     def restart(self, state: Any, base: object) -> Callable[[], Outcome]:
-        """Prepare a fresh base, computed or the user's own; return the call that puts it into the state."""
+        """Prepare a fresh base, computed or the user's; return the call that installs it."""
 
 
 def drifting_spec(spec: RuleSpec) -> Drifting | None:

@@ -1,4 +1,4 @@
-"""Why a vector is where it is: the share of each neighbour, and of each event.
+"""Explains a vector: the share of each neighbour, or of each event of a change.
 
 With the lengths of its messages held, a vector is linear in them, and a message is linear in what neighbours
 send: ``h_k = s_k / deg_k`` with ``s_k = sum over u of w(v, u) m_(k-1)(u)``. So each neighbour has a share of
@@ -33,7 +33,7 @@ _FLOOR = 1e-6 * 2.0**GRID_BITS  # of messages of a walk model, on the grid
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
-    """The shares that make up one vector.
+    """The shares whose sum is one vector.
 
     Single numbers are projections of shares onto the vector z: ``own + totals + rounding = |z|^2``. A
     share below zero pulls the other way.
@@ -54,23 +54,23 @@ class Shares:
 
     @property
     def own(self) -> float:
-        """What the node itself adds."""
+        """The share of the node itself."""
         return float(self.own_vector @ self.vector)
 
     @property
     def rounding(self) -> float:
-        """What rounding adds."""
+        """The share of rounding."""
         return float(self.rounding_vector @ self.vector)
 
     @property
     def totals(self) -> Float64:
-        """What each neighbour adds over all orders, (n,)."""
+        """The share of each neighbour over all orders, (n,)."""
         total: Float64 = self.projections.sum(axis=0)
         return total
 
 
 def explain(state: StateReader, node: int, *, shares: bool = False) -> Shares:
-    """Return the share that each neighbour of a node has of its vector; the state is of the exact rule.
+    """Return the share of each neighbour in a node's vector; the state is of the exact rule.
 
     With `shares`, also return complete rows of the sums and of the vector: width and dim numbers for each
     neighbour and order. Without them a hub of 100,000 neighbours takes one number for each.
@@ -118,23 +118,23 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LinearMap:
-    """What a message of one order adds to the vector, its length being what it is."""
+    """The linear map from a message of one order to its part of the vector, with its length fixed."""
 
     columns: Float64  # (width,) factors
     matrix: Float32 | None = None  # (width, dim), None: the identity
 
     def of(self, rows: Float64) -> Float64:
-        """Return what rows on the grid add."""
+        """Return the parts of the vector that rows on the grid add."""
         scaled: Float64 = rows * self.columns
         return scaled if self.matrix is None else scaled @ self.matrix
 
     def back(self, vector: Float64) -> Float64:
-        """Return the row whose product with any message is what that adds, projected onto the vector."""
+        """Return the row whose product with a message projects the message's part onto `vector`."""
         return (vector if self.matrix is None else self.matrix @ vector) * self.columns
 
 
 def _linear_maps(state: StateReader, one: Nodes, vector: Float64) -> tuple[Float64, list[_LinearMap]]:
-    """Return the share of the node itself, and the maps of orders 1..K."""
+    """Return the part of the node itself, and the maps of orders 1..K."""
     model, found = (
         state.model,
         [state.exact.messages(state.graph, one, k) for k in range(state.model.orders + 1)],
@@ -170,7 +170,7 @@ def _maps_of_walks(model: Model, messages: list[Float64]) -> list[_LinearMap]:
 
 
 def _maps_of_fresh(model: Model, base_row: int, has: list[bool]) -> tuple[Float64, list[_LinearMap]]:
-    """Return what an embedding that is kept fresh has from t0, and maps; see `readout`."""
+    """Return a fresh embedding's own part since t0, and the maps; see `readout`."""
     baseline, steps = model.baseline, model.scales * 2.0**-GRID_BITS
     assert baseline is not None
     if base_row < 0:  # its lowest message
@@ -187,7 +187,7 @@ def _maps_of_fresh(model: Model, base_row: int, has: list[bool]) -> tuple[Float6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Movement:
-    """How far each event of a batch moved one vector, played one after the other as they came."""
+    """The movement of one vector by each event of a batch, played one by one."""
 
     before: Float32  # (dim,) zero where the node was not in the graph
     after: Float32  # (dim,) the vector after the batch
@@ -196,12 +196,12 @@ class Movement:
 
     @property
     def projections(self) -> Float64:
-        """Return what each event adds to the whole movement, (n,): with `waiting`, its squared length."""
+        """Return each event's share of the squared movement, (n,); with `waiting` they add up."""
         return self.by_event @ (self.after.astype(np.float64) - self.before)
 
 
 def explain_change(state: StateWriter, name: object, batch: EventBatch, now: float | None = None) -> Movement:
-    """Return which events of a batch move the vector of a node, and how far each; nothing is changed.
+    """Return how far each event of a batch would move a node's vector; nothing is changed.
 
     The events, at most `MOST_EVENTS`, are played one after the other, each as a trial inside the one
     before. What an event moves is the vector after it minus the vector before it, so the movements add up
@@ -227,7 +227,7 @@ def explain_change(state: StateWriter, name: object, batch: EventBatch, now: flo
 
 
 def _check_kind(state: StateReader, name: object) -> None:
-    """Refuse what can never be an id of the graph."""
+    """Refuse values that can never be an id of the graph."""
     try:
         state.graph.ids.check_kind(state.graph.ids.read([name]))
     except EventError:

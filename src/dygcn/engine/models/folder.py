@@ -44,7 +44,7 @@ class FileEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    """What the folder holds. `checksum` covers everything else in it."""
+    """The contents of the folder. `checksum` covers everything else in it."""
 
     format: int
     settings: dict[str, Any]
@@ -60,7 +60,7 @@ def write_folder(
     known: Mapping[str, tuple[Path, FileEntry]] | None = None,
     private: bool = False,
 ) -> dict[str, FileEntry]:
-    """Write a folder beside its place and then rename it, so that it is never seen half written.
+    """Write a folder under a temporary name, then rename it, so a partial one is never visible.
 
     `known` are files of which another folder has a copy, with size and checksum: of a large and intact
     copy the folder gets a second name (a hard link) instead of the same bytes again. `private`: for its
@@ -101,13 +101,13 @@ def write_folder(
 
 
 def _format_of(settings: dict[str, Any]) -> int:
-    """Return the oldest format that says all of these settings: nodes with kinds need the newest."""
+    """Return the oldest format that can express these settings; nodes with kinds need the newest."""
     newer = any(name in settings for name in _SINCE_4) or ":" in settings.get("ids", "")
     return FORMAT if newer else OLDEST
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Make sure that a folder can be written here, without touching anything that is not ours."""
+    """Refuse a target that cannot be written, or that holds files which dygcn did not save."""
     target = Path(path)
     try:
         if target.exists() and not (target / MANIFEST).is_file() and not _is_empty(target):
@@ -138,7 +138,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _swap(staged: Path, target: Path) -> None:
-    """Give a folder its name; one that had it is then called as the new one was, until it is removed."""
+    """Move a new folder to its final name; a folder already there takes the temporary name until deleted."""
     if not target.exists():
         staged.rename(target)
         return
@@ -148,13 +148,13 @@ def _swap(staged: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two folders in one step, if the file system can; say whether it did."""
+    """Exchange the names of two folders in one step; return False if the file system cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
     return rename is not None and rename(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) == 0
 
 
 def _put_aside(staged: Path, target: Path) -> None:
-    """Exchange two folders by two renames; an exception between them takes the first one back."""
+    """Exchange two folders by two renames; if the second fails, undo the first."""
     aside = staged.with_name(f"{staged.name}.old")
     try:
         target.rename(aside)
@@ -167,7 +167,7 @@ def _put_aside(staged: Path, target: Path) -> None:
 
 
 def _link(copy: Path, entry: FileEntry, name: Path) -> bool:
-    """Give a file a second name, if it is large and, to the last byte, what it should be; say whether."""
+    """Hard-link a file if it is large and matches its checksum; return whether it was linked."""
     if entry.bytes < WORTH_A_LINK:
         return False
     try:
@@ -200,7 +200,7 @@ def read_folder(
 
 
 def take_tensor(tensors: Tensors, name: str, dtype: Any, ndim: int = 1) -> NDArray[Any]:
-    """Take a tensor out of those of a file; a ValueError if it is missing or of another type."""
+    """Return a tensor of a file by name; raise ValueError if it is missing or has another type."""
     tensor = tensors.pop(name, None)
     if tensor is None or tensor.dtype != dtype or tensor.ndim != ndim:
         raise ValueError(f"tensor {name!r} is missing or of another type")

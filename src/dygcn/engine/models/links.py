@@ -1,4 +1,4 @@
-"""The score of a link: what two vectors have in common, how busy each end is, and when the two last met.
+"""The score of a link: similarity of two vectors, degree of each end, and time since their last contact.
 
 A score is linear in three groups of columns, all of them symmetric:
 
@@ -51,7 +51,7 @@ def cosines(rows: Float32, lengths: Float64, query: Float32) -> Float64:
 
 
 def pair_cosines(rows: Float32, first: Int64, second: Int64) -> Float64:
-    """Return the cosine of each pair of rows, 0 where either is zero or below 0: not there."""
+    """Return the cosine of each pair of rows; 0 where either is zero, or absent (below 0)."""
     out = np.zeros(len(first))
     there = np.flatnonzero((first >= 0) & (second >= 0))
     a, b = first[there], second[there]
@@ -97,7 +97,7 @@ COUNT_HALF_LIFE = 3.0  # training steps after which a contact counts half
 
 @dataclass(frozen=True, slots=True)
 class LinkHead:
-    """The score of one kind of link: two rows of coefficients, and a third one for vector databases."""
+    """The score of one kind of link: two rows of coefficients, and a third for vector databases."""
 
     # negatives: For pairs without a past: bias, products, sums of traits, minima of traits.
     # known: For pairs that are linked, or whose ghost is remembered: the same, then log age, log
@@ -121,7 +121,7 @@ class LinkHead:
         return np.where(pasts[:, KNOWN] > 0, known, _line(self.negatives, plain))
 
     def with_edges_first(self) -> LinkHead:
-        """Return the head with so much more for an edge that every edge scores above every other pair."""
+        """Return the head with a bonus for edges, so that every edge scores above all other pairs."""
         plain = list(zip(self.negatives[1:], self.low, self.high, strict=False))
         past = list(zip(self.known[1:-1], self.low, self.high, strict=True))
         most = self.negatives[0] + sum(max(weight * low, weight * high) for weight, low, high in plain)
@@ -130,7 +130,7 @@ class LinkHead:
         return dataclasses.replace(self, known=(*self.known[:-1], most - least + 1.0))
 
     def popularity(self, traits: Float64) -> Float64:
-        """Return what `dot` makes of the traits of nodes."""
+        """Return the share of the nodes' traits in `dot` scores."""
         return _line((0.0, *self.dot[2:]), traits)
 
 
@@ -153,12 +153,12 @@ def _line(coefficients: Sequence[float], columns: Float64) -> Float64:
 
 
 def count_products(orders: int) -> int:
-    """Return how many products a model of so many orders has."""
+    """Return the number of products in a model of so many orders."""
     return 1 + (orders + 1) * (orders + 2) // 2
 
 
 def pair_columns(vectors: Float32, units: Float32, traits: Float64, first: Int64, second: Int64) -> Float64:
-    """Return the columns of pairs that do not speak of their past: products, sums, minima.
+    """Return the columns of pairs that do not depend on their past: products, sums, minima.
 
     Vectors, units and pairs are as in `pair_products`, traits as `node_traits` returns them.
     """
@@ -198,14 +198,14 @@ def pair_pasts(graph: Graph, first: Nodes, second: Nodes, unit: float | None) ->
 
 
 def _carried(graph: Graph, nodes: Nodes) -> Float64:
-    """Return what the edges of nodes weigh; of a directed graph, how many there are, in and out."""
+    """Return the total weight of nodes' edges; in a directed graph, the number of edges, in and out."""
     if graph.directed:
         return (graph.pull.degrees(nodes) + graph.push.degrees(nodes)).astype(np.float64)
     return graph.carried(nodes).astype(np.float64) * graph.grid
 
 
 def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:
-    """Return vectors whose dot products are what `head.dot` says: of an index, or of the query side."""
+    """Return vectors whose dot products are the `dot` scores: of the index, or of the query side."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     ones = np.ones((len(vectors), 1), np.float32)
@@ -218,7 +218,7 @@ def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: b
 
 @dataclass(frozen=True, slots=True)
 class NextHead:
-    """Weights of the columns, and the bounds within which they were seen."""
+    """The score of the next event: weights of columns, and the bounds seen in training."""
 
     # span: Of the events that it was learned on, in the unit of their times: half-lives are parts
     #   of it.
@@ -237,7 +237,7 @@ class NextHead:
 
     @property
     def products(self) -> int:
-        """How many products of vectors it looks at; 0: it needs no vectors."""
+        """The number of products of vectors it uses; 0: it needs no vectors."""
         return (len(self.weights) - len(NAMES)) // 2
 
     def score(self, raw: Float64, products: Float64 | None = None, *, listed: bool = False) -> Float64:
@@ -249,7 +249,7 @@ class NextHead:
         return total
 
     def parts(self, raw: Float64) -> Float64:
-        """Return what each column of the history adds to the logarithm of P, without any vector."""
+        """Return each column's contribution to log P, without vectors."""
         size = len(NAMES)
         seen: Float64 = expanded(raw).clip(self.low[:size], self.high[:size])
         found: Float64 = seen * np.array(self.alone or self.weights)

@@ -1,4 +1,4 @@
-"""The model, everything that `fit` decided and an update never changes, and the rules by name.
+"""The model: everything that `fit` decides and updates never change; and the registry of rules.
 
 A rule is found by its name in `RULES`. Its module is imported, and registers it, when it is first needed.
 """
@@ -45,7 +45,7 @@ GROUP = "dygcn.rules"
 
 
 class RuleSpec(ABC):
-    """What a model says of its rule: the settings that only this rule has, and what follows from them.
+    """The specification of a rule: its settings, and what depends on them.
 
     Parameters are fields of the class, class variables what all models of the rule have in common.
     """
@@ -76,22 +76,22 @@ class RuleSpec(ABC):
 
     @abstractmethod
     def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
-        """Take what `Rule.image` returned out of the tensors of a saved graph, or raise a ValueError.
+        """Read what `Rule.image` returned from the tensors of a saved graph, or raise ValueError.
 
         `owners` is how many of the nodes have features of their own.
         """
 
     def settings(self) -> dict[str, Any] | None:
-        """Return what the manifest of a folder says of the rule alone, in types that JSON has."""
+        """Return the rule's settings for the manifest of a folder, in JSON types."""
         return None
 
     def tensors(self) -> Tensors:
-        """Return what the file of the model holds for the rule alone."""
+        """Return the rule's tensors for the model's file."""
         return {}
 
     @classmethod
     def read(cls, settings: object, tensors: Tensors, orders: int, shape: tuple[int, int]) -> Self:
-        """Take back what `settings` and `tensors` returned; a ValueError if no model of this rule has these.
+        """Restore a spec from `settings` and `tensors`; raise ValueError if no model can have these.
 
         What belongs to the rule is taken out of `tensors`; `shape` is that of each of the model's matrices.
         """
@@ -100,7 +100,7 @@ class RuleSpec(ABC):
         return cls()
 
     def describe(self) -> dict[str, str]:
-        """Return what is worth printing of the settings."""
+        """Return the settings worth printing."""
         return {}
 
 
@@ -115,7 +115,7 @@ def register(spec: type[S]) -> type[S]:
 
 
 def find_spec(name: str) -> type[RuleSpec]:
-    """Return the rule of a name."""
+    """Return the specification of a rule by name."""
     if name not in _registered and name in RULES:
         import_module(RULES[name])
     elif name not in _registered:
@@ -124,7 +124,7 @@ def find_spec(name: str) -> type[RuleSpec]:
 
 
 def rule_names() -> tuple[str, ...]:
-    """Return the names of our rules and of those that other distributions bring."""
+    """Return the names of dygcn's rules and of other distributions' rules."""
     return tuple(dict.fromkeys([*RULES, *plugins(GROUP)]))
 
 
@@ -144,7 +144,7 @@ class ExactSpec(RuleSpec):
         return ExactRule(features, len(weights) - 1)
 
     def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
-        """Take the features of the nodes that own some."""
+        """Load the features of nodes that were given their own."""
         beside = isinstance(features, Blocks)
         rows = take_tensor(tensors, "features", np.int8 if beside else np.int32, 2)
         if rows.shape != (owners, features.given if isinstance(features, Blocks) else features.width):
@@ -159,7 +159,7 @@ class ExactSpec(RuleSpec):
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """The embedding that a user brought and the messages it had at t0."""
+    """An embedding that the user brought, with its messages at t0."""
 
     ids: IdColumn  # (n,)
     vectors: Float32  # (n, dim) z_0, which is also x
@@ -172,7 +172,7 @@ class Baseline:
         return ids
 
     def rows_of(self, names: IdColumn) -> Int64:
-        """Return where each id stands in the embedding, -1 where it does not."""
+        """Return the row of each id in the embedding; -1 where it has none."""
         return self._map.find(names).astype(np.int64)
 
 
@@ -259,7 +259,7 @@ class Model:
 
     @property
     def orders(self) -> int:
-        """K, how many orders a change is propagated."""
+        """K, the number of orders that a change propagates over."""
         return len(self.weights) - 1 - len(self.spec.more_weights)
 
     @property
@@ -284,7 +284,7 @@ class Model:
 
     @property
     def blocks(self) -> tuple[tuple[slice, float], ...]:
-        """The columns of each block of a vector, and the length that it has."""
+        """The columns of each block of a vector, and the block's length."""
         if self.projection is None:
             return ((slice(0, self.width), 1.0),)
         first, share = self.width - self.projection.matrix.shape[1], self.projection.share
@@ -299,7 +299,7 @@ class Model:
         return 1e-6 * float(np.max(self.scales))
 
     def score_kind(self, links: str = "new") -> ScoreKind:
-        """Return what the numbers of a score are.
+        """Return what a score means: "log-odds", "rank", "cosine" or "filter".
 
         ``"log-odds"``: learned, above 0 where a link is likelier than not, among as many random pairs;
         ``"rank"``: learned, only their order means something; ``"cosine"``: nothing was learned.
@@ -312,7 +312,7 @@ class Model:
         return "log-odds" if links == "new" and "new" in self.links else "rank"
 
     def asks_history(self, links: str) -> bool:
-        """Return whether the history of events decides the score of a kind of links."""
+        """Return whether a kind of score uses the history of events."""
         return links in ("next", "listed") and self.following is not None
 
     def new_rule(self) -> Rule:
@@ -368,7 +368,7 @@ class Model:
 
     @property
     def named_ids(self) -> IdColumn | None:
-        """The ids that the model has rows or vectors of; None for a model that names none."""
+        """The ids that the model has rows or vectors of; None for a model without any."""
         rows = self.baseline if self.table is None else self.table
         if rows is None or self.filter is None:
             return None if rows is None else rows.ids
@@ -378,11 +378,11 @@ class Model:
         return join_ids((rows.ids, take(more, np.flatnonzero(known.find(more) < 0))))
 
     def new_history(self) -> EventHistory | None:
-        """Return an empty history; None: this model looks at none."""
+        """Return an empty history; None if this model uses none."""
         return None if self.following is None else EventHistory(self.ids, self.following.span)
 
     def new_filter(self) -> Filter | None:
-        """Return the sums of an empty graph; None: this model has no filter."""
+        """Return an empty filter; None if this model has none."""
         return None if self.filter is None else Filter(self.filter)
 
     def new_graph(self) -> Graph:

@@ -31,7 +31,7 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """How given features become a block of a model, and what that block weighs."""
+    """The projection of given features to a block of a model, and the block's share."""
 
     # matrix: (columns of x, columns of the block).
     # offset: (columns of the block,) the mean of unit(x) M.

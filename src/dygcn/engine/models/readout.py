@@ -44,7 +44,7 @@ _FLOOR = 1e-6  # of the scale: messages shorter than this are not scaled up to l
 
 
 def read_inputs(model: Model, rule: Messages, graph: Graph, nodes: Nodes, order: int, unit: bool) -> Float32:
-    """Return h_order of nodes in the units of the features, zero where there is none, or unit(h_order)."""
+    """Return h_order of nodes in the units of features, zero where absent; with `unit`, unit(h_order)."""
     rows, _ = rule.messages(graph, nodes, order)
     steps = model.scales * 2.0**-GRID_BITS
     if not unit:
@@ -59,7 +59,7 @@ def read_inputs(model: Model, rule: Messages, graph: Graph, nodes: Nodes, order:
 
 
 def read_units(model: Model, rule: Messages, graph: Graph, nodes: Nodes) -> Float32:
-    """Return u_0..u_K of nodes, (K + 1, n, width): unit(h_k), zero where there is none."""
+    """Return u_0..u_K of nodes, (K + 1, n, width): unit(h_k), zero where absent."""
     return np.stack([read_inputs(model, rule, graph, nodes, k, unit=True) for k in range(model.orders + 1)])
 
 
@@ -69,12 +69,12 @@ def read_vectors(model: Model, rule: Rule, graph: Graph, nodes: Nodes) -> Float3
 
 
 def new_reading(model: Model, rule: Rule, graph: Graph) -> Reading:
-    """Return what reads the vectors of a state: a rule that keeps vectors reads them itself."""
+    """Return a reader of a state's vectors; a rule that stores vectors is its own."""
     return Readout(model, rule, graph) if isinstance(rule, ExactRule) else cast("Reading", rule)
 
 
 class Readout:
-    """Reads vectors out of messages, with what follows from the model worked out once: node after node."""
+    """Computes vectors from messages; what depends on the model alone is computed once."""
 
     def __init__(self, model: Model, rule: ExactRule, graph: Graph) -> None:
         self.model = model
@@ -114,7 +114,7 @@ class Readout:
         return out
 
     def _read_blocks(self, nodes: Nodes, out: Float32) -> None:
-        """Read vectors of a model with several blocks of columns; a block that nothing reaches is zero."""
+        """Read vectors of a model with several blocks of columns; a block without any row is zero."""
         model, rule, graph = self.model, self._rule, self._graph
         messages = [rule.messages(graph, nodes, k)[0] for k in range(model.orders + 1)]
         weights, floor = [float(weight[0, 0]) for weight in model.weights], _FLOOR * (1 << GRID_BITS)
@@ -135,7 +135,7 @@ def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int,
 
 @dataclass(eq=False)
 class ReadPlan:
-    """What the readout takes from a model whose features are looked up: all but the rows themselves."""
+    """The parameters of the readout of a model whose features are looked up; rows come from elsewhere."""
 
     weights: Sequence[Float32]
     scales: Float64
@@ -152,7 +152,7 @@ class ReadPlan:
     def vectors(
         self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows], pulls: Pulls | None = None
     ) -> Float32:
-        """Return the vectors of nodes, (n, dim), given where ids, features, sums and pulled messages are."""
+        """Return the vectors of nodes, (n, dim), given ids, features, sums and pulled messages."""
         out = np.zeros((len(nodes), self.dim), np.float32)
         try:
             buffers = self._unused.pop()
@@ -177,7 +177,7 @@ class ReadPlan:
 
 
 def read_plan(model: Model, rule: ExactRule) -> ReadPlan | None:
-    """Return what the readout takes from a model; None if features are stored, or an embedding kept fresh."""
+    """Return the readout's parameters; None if features are stored, or an embedding is kept fresh."""
     features = rule.features
     if model.baseline is not None or not isinstance(features, Hashed | Walks):
         return None
@@ -210,7 +210,7 @@ def _read_fresh(
 def drift(
     model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, order: int
 ) -> tuple[Float32, Bool]:
-    """Return h_order minus h_order at t0 (h_order alone for a node without t0), and where it is."""
+    """Return h_order minus h_order at t0 (h_order alone without a t0), and whether it exists."""
     assert model.baseline is not None
     rows, has = rule.messages(graph, nodes, order)
     h = (rows * (model.scales * 2.0**-GRID_BITS)).astype(np.float32)

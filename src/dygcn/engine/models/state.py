@@ -1,4 +1,4 @@
-"""A model at work: its graph and its rule, joined."""
+"""The state: the graph of a model together with what its rule stores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NOBODY = np.empty(0, np.int32)
 
 
 class State:
-    """The graph of a model and what its rule keeps of the nodes."""
+    """The graph of a model, and the rows that its rule keeps for nodes."""
 
     def __init__(self, model: Model, graph: Graph | None = None) -> None:
         self.model = model
@@ -61,7 +61,7 @@ class State:
 
     @property
     def torn(self) -> bool:
-        """Whether a change is being made, or an exception interrupted one."""
+        """Whether a change is in progress, or was interrupted by an exception."""
         return self.transaction.torn
 
     @property
@@ -76,7 +76,7 @@ class State:
 
     @property
     def exact(self) -> ExactRule:
-        """The rule, where it has features and messages."""
+        """The rule, if it has features and messages; else raise FeatureError."""
         if not isinstance(self.rule, ExactRule):
             raise FeatureError(
                 f"the {self.model.rule} rule keeps vectors: it has no features, and no messages to announce "
@@ -85,7 +85,7 @@ class State:
         return self.rule
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep rows, ids and marks of present nodes where other processes can read them; see `Sums.share`."""
+        """Keep rows, ids and marks of nodes where other processes can read them; see `Sums.share`."""
         self.graph.share(zeros, now)
         self.exact.share(zeros, now)
 
@@ -95,20 +95,20 @@ class State:
             raise TornState(_HOW_TO_HEAL if self.model.spec.from_graph else _HOW_TO_RELOAD)
 
     def apply(self, batch: EventBatch, now: float | None = None) -> Outcome:
-        """Apply events; all of them or, if one is bad, none."""
+        """Apply events: all of them or, if one is bad, none."""
         with self.transaction:
             self.stage(batch, now)
             return self.write()
 
     def stage(self, batch: EventBatch, now: float | None = None) -> None:
-        """Check events and reserve capacity, in a transaction; an EventError if one is bad."""
+        """Check events and reserve capacity, in a transaction; raise EventError if one is bad."""
         self.transaction.stage(batch, now)
         self.rule.reserve(self.graph)
         if self.history is not None:  # a trial is no event: nothing of it is counted
             self.history.stage(None if self.transaction.trials else batch, now)
 
     def find_edge(self, a: object, b: object, op: int) -> tuple[int, int, int] | None:
-        """Return an edge of weight one, without a time, by its nodes; None: it must be staged as a batch."""
+        """Return an edge of weight one, without a time, by its nodes; None: stage it as a batch."""
         graph, rule = self.graph, self.rule
         if graph.ids.kinds is not None or self.history is not None:
             return None  # of which kind an id is, its end of the edge says; a history has ids of its own
@@ -118,12 +118,12 @@ class State:
         return (first, second, op) if rule.in_one_call else None
 
     def stage_edge(self, edge: tuple[int, int, int]) -> None:
-        """Stage an edge that `find_edge` returned, without making an array for it."""
+        """Stage an edge that `find_edge` returned, without allocating an array."""
         self.transaction.edge = edge
         self.rule.reserve(self.graph)  # a finer weight may have begun to need wider rows
 
     def write(self) -> Outcome:
-        """Write what is staged, or nothing: a CapacityError if a node would carry too much weight."""
+        """Write what is staged; raise CapacityError, without writing, if a node would carry too much."""
         outcome = self._finish(*self.rule.write(self.transaction))
         if self.meter is not None:
             outcome.surprises = self.meter.write()
@@ -132,7 +132,7 @@ class State:
         return outcome
 
     def track_surprise(self, on: bool) -> None:
-        """Measure how surprising events are, from now on, or no longer."""
+        """Measure how surprising events are from now on, or stop."""
         if not on:
             self.meter = None
         elif self.history is None or self.model.following is None:
@@ -144,7 +144,7 @@ class State:
             self.meter = SurpriseMeter(self.history, self.model.following)
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
-        """Apply batches to the graph, and compute the state of the exact rule once, after the last.
+        """Apply batches to the graph, then compute the state of the exact rule once.
 
         Return what was done, and the error that ended the batches early, if one did: those before it
         stay.
@@ -201,7 +201,7 @@ class State:
         self.transaction.release(_NOBODY)
 
     def rebuild(self) -> None:
-        """Compute what follows from the graph, from nothing."""
+        """Recompute the state from the graph."""
         self.rule.rebuild(self.graph)
         self._rebuild_filter()
 
@@ -240,7 +240,7 @@ class State:
         return self._finish(delta, self.rule.apply(self.graph, delta, features))
 
     def remove_from_graph(self, nodes: Nodes) -> IdColumn:
-        """Remove nodes from graph and features alone; return the ids that left. Call `rebuild` then."""
+        """Remove nodes from graph and features alone; return the ids that left. Then call `rebuild`."""
         features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         left = self.transaction.remove(np.unique(nodes)).left
         if features is not None:
@@ -248,7 +248,7 @@ class State:
         return self.transaction.release(left)
 
     def forget_rows(self, ids: IdColumn) -> None:
-        """Take the rows of ids out of the model; none of the ids may be in the graph.
+        """Remove the rows of ids from the model; none of the ids may be in the graph.
 
         The model is another one then; compiled loops, which keep the table of rows, find none either.
         """
@@ -267,11 +267,11 @@ class State:
 
     @property
     def past_ids(self) -> IdColumn | None:
-        """Ids of all that ever had an event, also of those that left the graph; None without a history."""
+        """Ids of all nodes that ever had an event, even if they left; None without a history."""
         return None if self.history is None else self.history.names
 
     def forget_past(self, ids: IdColumn) -> None:
-        """Take ids out of the history."""
+        """Remove ids from the history."""
         if self.history is not None and len(ids):
             self.history = self.history.without(ids)
             self.track_surprise(self.meter is not None)
@@ -281,7 +281,7 @@ class State:
         return 0 if self.model.table is None else self.exact.unreached(self.graph)
 
     def reading(self) -> Reading:
-        """Return what reads vectors."""
+        """Return a reader of vectors."""
         return new_reading(self.model, self.rule, self.graph)
 
     def to_save(self) -> State:
@@ -294,7 +294,7 @@ class State:
         return image.arranged(), nodes
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
-        """Return the image with edges in no order yet; it shares nothing with the state, which may go on."""
+        """Return the image with unsorted edges, in arrays of its own."""
         graph, nodes = take_loose_image(self.graph)
         history = None if self.history is None else self.history.image()
         return StateImage(graph, self.rule.image(self.graph, nodes), history), nodes
@@ -308,7 +308,7 @@ class State:
 
     @classmethod
     def from_image(cls, model: Model, image: StateImage, *, rebuilt: bool = True) -> State:
-        """Build a state from nothing but its image; if not rebuilt, call `rebuild` before use."""
+        """Build a state from its image alone; with `rebuilt` False, call `rebuild` before use."""
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
@@ -321,7 +321,7 @@ class State:
 
 
 def last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
-    """Return the nodes, sorted, and where each stands last: of an id named twice the last one counts."""
+    """Return the distinct nodes, sorted, and the last index of each: later rows win."""
     found, from_the_end = np.unique(nodes[::-1], return_index=True)
     return found, len(nodes) - 1 - from_the_end
 

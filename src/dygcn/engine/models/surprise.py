@@ -1,4 +1,4 @@
-"""How surprising events are: minus log P(v | u) before each, from columns that need no vectors.
+"""Surprise of events: minus log P(v | u) before each, from columns that need no vectors.
 
 The sum over all candidates would cost as much as there are nodes. So it is exact over those that the asker
 had before and its last partners in either direction, and of the others 256 are drawn, by a hash of how many
@@ -33,7 +33,7 @@ _SALT = 0x5EED
 
 @dataclass(frozen=True, slots=True)
 class Surprises:
-    """How surprising the events of a batch were."""
+    """The surprise of each event of a batch."""
 
     src: IdColumn  # (n,) who asked
     dst: IdColumn  # (n,) who was the answer
@@ -43,7 +43,7 @@ class Surprises:
 
 
 class SurpriseMeter:
-    """Measures events as it counts them for the history; the head says how likely candidates are."""
+    """Measures events while it counts them for the history; the head scores candidates."""
 
     def __init__(self, history: EventHistory, head: NextHead) -> None:
         self._history, self._head = history, head
@@ -52,7 +52,7 @@ class SurpriseMeter:
         self._keys = np.arange(DRAWN, dtype=np.uint64)
 
     def write(self) -> Surprises | None:
-        """Count what the history has staged, event by event; return how surprising each was."""
+        """Count the history's staged events one by one; return the surprise of each."""
         batch = self._history.staged
         if batch is None:
             return None
@@ -64,7 +64,7 @@ class SurpriseMeter:
         return found
 
     def _measure(self, found: Surprises, row: int, asker: int, answer: int, now: float, seen: int) -> None:
-        """Measure one event that is about to be counted; `seen` ids had an event before it."""
+        """Measure one event before it is counted; `seen` is the number of ids with an earlier event."""
         history, head = self._history, self._head
         u, v = (node if node < seen else -1 for node in (asker, answer))
         former = np.union1d(history.answers_of(u, FORMER), history.partners_of(u))
@@ -86,7 +86,7 @@ class SurpriseMeter:
         found.rank[row] = self._rank(asker, value)
 
     def _likelier(self, raw: Float64, usual: Float64) -> Float64:
-        """Return the scores of an event with one column after the other as it usually is.
+        """Return the event's score with each single column replaced by its usual value.
 
         What single weights add would say less: weights of columns that go together undo each other.
         """
@@ -97,7 +97,7 @@ class SurpriseMeter:
         return found
 
     def _others(self, seen: int, former: Nodes, asker: int, answer: int) -> tuple[Nodes, float]:
-        """Return candidates that the asker never had, and for how many each of them stands."""
+        """Return a sample of nodes that the asker never met, and how many nodes each stands for."""
         if seen == 0:
             return np.empty(0, np.int32), 1.0
         drawn = salted(self._keys, _SALT + DRAWN * self._history.counted) % np.uint64(seen)
@@ -107,7 +107,7 @@ class SurpriseMeter:
         return others, max(rest, 0) / max(len(others), 1)
 
     def _rank(self, asker: int, value: float) -> float:
-        """Compare a surprise with the asker's last ones, and keep it."""
+        """Rank a surprise among the asker's last ones, and store it."""
         if asker >= len(self._counts):
             self._rings, self._counts = grown(self._rings, asker + 1), grown(self._counts, asker + 1)
         count = int(self._counts[asker])

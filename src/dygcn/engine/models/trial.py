@@ -1,4 +1,4 @@
-"""A change as if it had happened, and then as if it never had."""
+"""Trials: a change is applied, and then rolled back completely."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAPER = (
 
 
 class Trial:
-    """Applies events to a state of the exact rule, and takes them back on leaving, also by an exception.
+    """Applies events to a state of the exact rule, and rolls them back on leaving, also by an exception.
 
     Inside, graph, messages, vectors and scores are what they would be. Afterwards everything is what it
     was, to the bit: the image of the state, its digest, its clocks, the node of every id. Only capacity
@@ -78,7 +78,7 @@ class Trial:
         return rule.apply(graph, transaction.write_before(), features)
 
     def _write(self) -> Outcome:
-        """Note what the change will touch, and make it."""
+        """Save what the change will touch, then apply it."""
         state, transaction = self._state, self._state.transaction
         state.stage(self._batch, self._now)
         transaction.note_before(*transaction.staged_pairs())
@@ -86,7 +86,7 @@ class Trial:
 
 
 class RemovalTrial(Trial):
-    """Removes nodes with their edges, ghosts and features, as `State.remove` does, and takes it back."""
+    """Removes nodes with their edges, ghosts and features, and rolls that back."""
 
     def __init__(self, state: StateWriter, nodes: Nodes) -> None:
         self._state, self._nodes = state, np.unique(nodes)
