@@ -132,7 +132,7 @@ class GraphDelta(Written):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What relations add to the weights of pairs; those of an edge add up to its weight."""
+    """The weights of relations in pairs; those of an edge add up to its weight."""
 
     pair: Int64  # (p,) which of the pairs that stand beside this
     relation: Int16  # (p,) its index among the relations of the model, which are sorted by name
@@ -151,7 +151,7 @@ class Parts:
 
     @staticmethod
     def joined(parts: Sequence[Parts | None], pairs: Sequence[int]) -> Parts | None:
-        """Return parts of pairs that stand behind each other; so many of each."""
+        """Return the concatenated parts of consecutive pairs, of which each has so many."""
         some = [one for one in parts if one is not None]
         if len(some) < len(parts) or not parts:
             return None

@@ -1,4 +1,4 @@
-"""The base of the paper's rules: where Z comes from before it is rolled forward.
+"""Bases of the paper's rules: the vectors Z that are rolled forward.
 
 The rules take any vectors. ``"gcn"`` is the paper's; ``"hashed"`` the exact rule's vectors on hashed
 features; ``"graphsage"`` and ``"gin"`` layers of torch_geometric; ``"embedding"`` what the user brings.
@@ -38,7 +38,7 @@ def fit_base(
     last: Base | None = None,
     progress: Progress | None = None,
 ) -> Base:
-    """Train a network on snapshots, in turn; from the matrices of the last one, if the recipe says so."""
+    """Train a network on snapshots in turn; start from the last base's matrices if the recipe is warm."""
     start = None
     if last is not None and recipe.warm:
         recipe, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
@@ -50,7 +50,7 @@ def fit_base(
 
 
 def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
-    """Return what a trained network says of a snapshot's nodes."""
+    """Return a trained network's vectors of a snapshot's nodes."""
     vectors: Float32
     if base.name == "gcn":
         vectors = gcn_vectors(base.tensors, base.recipe, snapshot)
@@ -62,7 +62,7 @@ def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
 
 
 def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: GraphSnapshot) -> Float32:
-    """Return what the paper's GCN says of a snapshot's nodes. No torch: the same equation on numpy."""
+    """Return the paper's GCN's vectors of a snapshot's nodes. No torch: the same equation on NumPy."""
     weights = tensors["in"], tensors["out"]
     degree = degree_features(snapshot, len(weights[0]))
     z = equations.gcn(NumpyArrays(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
@@ -70,29 +70,29 @@ def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: Gr
 
 
 def degree_features(snapshot: GraphSnapshot, degrees: int) -> Nodes:
-    """Return which of the known degrees each node has; greater ones count as the greatest."""
+    """Return the one-hot index of each node's degree; degrees above the greatest known count as it."""
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
 
 
 def degrees_in(snapshots: Sequence[GraphSnapshot]) -> int:
-    """Return how many rows a table of degrees needs: one for each up to the greatest."""
+    """Return the number of rows that a table of degrees needs: one for each degree up to the greatest."""
     return 1 + max((int(snapshot.degree.max(initial=1)) for snapshot in snapshots), default=1)
 
 
 def grown_table(table: Float32, degrees: int) -> Float32:
-    """Give degrees that were never seen the row of the greatest one that was, to be trained on from there."""
+    """Extend a table of degrees with copies of its last row, to be trained further."""
     return np.concatenate((table, np.repeat(table[-1:], max(degrees - len(table), 0), axis=0)))
 
 
 def hashed_model(model: Model, base: Base) -> Model:
-    """Return the exact model whose vectors are the base ``"hashed"``."""
+    """Return the exact model that computes the base ``"hashed"``."""
     weights = tuple(base.tensors[f"W{k}"] for k in range(len(base.tensors)))
     scales = np.ones(len(weights[0]))
     return dataclasses.replace(model, weights=weights, features="hashed", scales=scales, spec=ExactSpec())
 
 
 def exact_tables(model: Model, parts: Sequence[EventBatch], history: PlayedHistory) -> list[Float32]:
-    """Play the events through the exact rule, too, and return its vectors of every snapshot's nodes."""
+    """Play the events through the exact rule; return its vectors of every snapshot's nodes."""
     state, tables = State(model), []
     for part, snapshot in zip(parts, history.snapshots, strict=True):
         state.apply(part)
@@ -104,7 +104,7 @@ def exact_tables(model: Model, parts: Sequence[EventBatch], history: PlayedHisto
 
 
 def keep_last(snapshots: Sequence[GraphSnapshot], tables: list[Float32]) -> list[Float32]:
-    """Let a node without an edge keep the vector that it last had with one: a base says nothing of it."""
+    """Keep the last vector of a node that lost its edges, since a base has no vector for it."""
     high = 1 + max((int(snapshot.nodes.max(initial=-1)) for snapshot in snapshots), default=0)
     by_node = np.zeros((high, tables[0].shape[1]), np.float32)
     for i, snapshot in enumerate(snapshots):
@@ -115,7 +115,7 @@ def keep_last(snapshots: Sequence[GraphSnapshot], tables: list[Float32]) -> list
 
 
 def fresh_vectors(state: State, base: Base) -> tuple[Base, IdColumn, Float32]:
-    """Return a base of the graph as it is now: ids of the nodes that have an edge, and their vectors."""
+    """Return a base of the current graph: ids of the nodes with an edge, and their vectors."""
     model, graph = state.model, state.graph
     if base.name == "embedding":
         raise OptionError("this model was given its vectors: bring fresh ones, restart(dygcn.Embedding(...))")
@@ -129,7 +129,7 @@ def fresh_vectors(state: State, base: Base) -> tuple[Base, IdColumn, Float32]:
 
 
 def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
-    """Build the exact rule's state over the same graph, ghosts and all, but without isolated nodes."""
+    """Build the exact rule's state on the same graph, with ghosts, without isolated nodes."""
     image, nodes = take_image(graph)
     linked = (graph.pull.count[nodes] + graph.push.count[nodes]) > 0
     place = np.cumsum(linked, dtype=np.int32) - 1
@@ -142,5 +142,5 @@ def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
 
 
 def _room(name: str) -> Any:
-    """Import a module that needs an optional package only when it is asked for."""
+    """Import a module that needs an optional package, on first use."""
     return importlib.import_module(f"dygcn.paper.{name}")

@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class Arrays(Protocol[T]):
-    """What the equations need from an array library."""
+    """The operations that the equations need from an array library."""
 
     def take(self, table: T, nodes: Nodes) -> T:
         """Return the rows of nodes."""
 
     def put(self, table: T, nodes: Nodes, rows: T) -> T:
-        """Return the table with other rows at nodes."""
+        """Return the table with the rows of nodes replaced."""
 
     def combine(self, mix: Mix, table: T) -> T:
         """Return one weighted sum of rows for each entry of the mix."""
@@ -44,7 +44,7 @@ class Arrays(Protocol[T]):
         """Return sigma of every number; "relu", "tanh" or "none"."""
 
     def level(self, rows: T, like: T) -> T:
-        """Return rows, scaled by one number so that their mean length is that of `like`."""
+        """Return rows scaled by one common factor to the mean length of `like`."""
 
     def bounded(self, rows: T) -> T:
         """Keep numbers from overflowing, where vectors are stored."""
@@ -54,7 +54,7 @@ LARGEST = 1e30  # no stored number is larger, so that nothing ever becomes infin
 
 
 class NumpyArrays:
-    """The live path: float64 between, stored float32; a row comes out the same alone or among many."""
+    """Arrays of the live path: float64 in between, stored float32; rows are the same in any batch."""
 
     def take(self, table: Float, nodes: Nodes) -> Float:
         rows: Float = table[nodes]
@@ -99,7 +99,7 @@ def convolve(arrays: Arrays[T], mix: Mix, table: T, matrix: T, activation: str) 
 
 
 def welcome(arrays: Arrays[T], plan: Plan, table: T) -> T:
-    """Let each new node start as the aggregation of its linked nodes (*The Process of New Nodes*)."""
+    """Start each new node as the aggregation of its linked nodes (*The Process of New Nodes*)."""
     return arrays.put(table, plan.arrived, arrays.combine(plan.first_look, table))
 
 
@@ -125,7 +125,7 @@ def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activati
 
 
 def spread(arrays: Arrays[T], mix: Mix, table: T, Ws: T) -> T:
-    """Pass once over the whole graph: ``(I + D^-1/2 A D^-1/2) Z Ws``, eq. spectural_dygcn."""
+    """Apply one pass over the whole graph: ``(I + D^-1/2 A D^-1/2) Z Ws``, eq. spectural_dygcn."""
     return arrays.product(arrays.combine(mix, table), Ws)
 
 

@@ -1,4 +1,4 @@
-"""Fitting the paper's rules: snapshots and plans, then the base, then the matrices. Needs torch."""
+"""Fits the paper's rules: snapshots and plans, then the base, then the matrices. Needs torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def steady_recipe() -> RollingRecipe:
 def fit(
     batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
 ) -> State:
-    """Return the fitted state: all events played, its vectors those of the base at the end."""
+    """Return the fitted state: all events played, with the base's vectors at the end."""
     training = importlib.import_module("dygcn.paper.training")  # torch, or the line that installs it
     recipe = choices.recipe if isinstance(choices.recipe, RollingRecipe) else RollingRecipe()
     base = "gcn" if choices.base is None else choices.base
@@ -70,7 +70,7 @@ def fit(
 
 
 def _recent(batch: EventBatch, parts: Sequence[EventBatch], dim: int) -> Sequence[EventBatch]:
-    """Join early steps into one, so that the snapshots and plans of all steps fit into memory."""
+    """Join early steps into one, to fit the snapshots and plans of all steps into memory."""
     bytes_a_step = 8 * dim * ids_of(batch).high + 96 * len(batch)  # vectors, twice; sums, and torch's
     kept = max(LARGEST_HISTORY // bytes_a_step, 2)
     if len(parts) <= kept:
@@ -167,7 +167,7 @@ def _fit_base(
 
 
 def _given_tables(base: Embedding, history: PlayedHistory, aggregation: str) -> list[Float32]:
-    """Return the user's vectors of every snapshot; a node without one starts as a newcomer does."""
+    """Return the user's vectors of every snapshot; a node without one starts as a new node does."""
     nodes = history.graph.find(base.ids)
     by_node = np.zeros((history.high, base.vectors.shape[1]), np.float32)
     has = np.zeros(history.high, np.bool_)

@@ -1,4 +1,4 @@
-"""Is a rolled embedding still good? A norm band and a sampled check, both off by default, both ours.
+"""Health checks of a rolled embedding: a norm band and a sampled AUC, off by default, not in the paper.
 
 A finite vector may still be wrong: runs of the paper's rules were seen to explode to 1e8 and to collapse
 to 1e-3 with every value finite.
@@ -27,14 +27,14 @@ _NEGATIVES = 5  # for each link
 
 
 def take_anchor(state: State, watch: Watch) -> None:
-    """Remember what vectors look like straight after a base: later checks compare with it."""
+    """Store statistics of the vectors right after a base, for later checks to compare with."""
     rule = rolled(state)
     score, _ = _score(state, rule, watch, 0)
     rule.anchor = np.array([_length(state, rule, watch, 0), score, 0.0])
 
 
 def wants_restart(state: State, watch: Watch, version: int) -> bool:
-    """Count an update; if it is time, check a sample, warn, and return whether a fresh base is due."""
+    """Count an update; when due, check a sample, warn, and return whether to compute a fresh base."""
     rule = rolled(state)
     rule.anchor[2] += 1
     if rule.anchor[2] % watch.every:
@@ -46,13 +46,13 @@ def wants_restart(state: State, watch: Watch, version: int) -> bool:
 
 
 def rolled(state: State) -> RollingRule:
-    """Return the rule of a state, which is one of the paper's."""
+    """Return the rule of a state, checked to be one of the paper's."""
     assert isinstance(state.rule, RollingRule)
     return state.rule
 
 
 def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> bool:
-    """Return whether links score worse than at the last base, beyond tolerance and chance."""
+    """Return whether links score significantly worse than at the last base."""
     score, links = _score(state, rule, watch, version)
     then = rule.anchor[1]
     if score < 0:
@@ -103,7 +103,7 @@ def _score(state: State, rule: RollingRule, watch: Watch, salt: int) -> tuple[fl
 
 
 def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, list[Nodes]]:
-    """Return nodes, a neighbour of each, and other nodes that are none; ids and salt decide which."""
+    """Return nodes, a neighbour of each, and non-neighbours, sampled by ids and salt."""
     graph = state.graph
     place = np.empty(graph.ids.high, np.int64)
     place[nodes] = np.arange(len(nodes))

@@ -1,4 +1,4 @@
-"""What the paper's rules are trained on: snapshots of the graph, and the plans from one to the next.
+"""Training data of the paper's rules: snapshots of the graph, and the plans from one to the next.
 
 Neither depends on any vector, so both are taken once while the events are played.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GraphSnapshot:
-    """A graph as a static base sees it. Positions are places in `nodes`."""
+    """A graph as input of a static base. Positions are indices into `nodes`."""
 
     nodes: Nodes  # (n,) internal ids, in the order of the user's ids
     mix: Mix  # (n) A^ = A + I, or its mean, as sums over positions
@@ -35,7 +35,7 @@ class GraphSnapshot:
 
     @property
     def linked(self) -> Int64:
-        """Positions of the nodes that have an edge: negatives are drawn from these."""
+        """Positions of the nodes with an edge, from which negatives are drawn."""
         return np.flatnonzero(self.degree)
 
 
@@ -51,14 +51,14 @@ class PlayedHistory:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Classes of some nodes, for a task loss beside or instead of the paper's."""
+    """Classes of some nodes, for a task loss with or without the paper's."""
 
     ids: IdColumn  # (n,)
     classes: Int64  # (n,) from 0 on
 
 
 def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) -> GraphSnapshot:
-    """Return the graph as it is now."""
+    """Return a snapshot of the current graph."""
     nodes = graph.nodes()
     place = np.full(graph.ids.high, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
@@ -82,7 +82,7 @@ def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) ->
 def play(
     model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
 ) -> Iterator[tuple[Graph, GraphSnapshot, Plan | None]]:
-    """Play the events; yield graph, snapshot and the plan that led to it (None for the first)."""
+    """Play the events; yield (graph, snapshot, plan that led to it), the first without a plan."""
     graph, rule = model.new_graph(), model.new_rule()
     assert isinstance(rule, RollingRule)
     for i, step in enumerate(steps):

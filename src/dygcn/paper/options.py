@@ -1,4 +1,4 @@
-"""What can be chosen of the paper's rules: as published by default, and the options that make them hold."""
+"""Options of the paper's rules: as published by default, and options that keep long runs stable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTS = ("glorot", "identity")
 
 @dataclass(frozen=True)
 class BaseRecipe:
-    """How the static base is trained. The defaults are the paper's GCN; anything else is ours.
+    """How the static base is trained. The defaults are the paper's GCN; other values are extensions.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class BaseRecipe:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is looked at while the vectors are rolled forward. Nothing, by default; all of it is ours.
+    """Checks while vectors are rolled forward. None by default; all are extensions of the paper.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _check_band(band: object) -> None:
 
 @dataclass(frozen=True)
 class RollingRecipe:
-    """Everything that can be chosen for the rolling and the spectral rule.
+    """All options of the rolling and the spectral rule.
 
     The defaults are the paper's text, where it says something. `RollingRecipe.steady` has our options on.
 
@@ -176,7 +176,7 @@ class RollingRecipe:
 
     @classmethod
     def steady(cls, rollout: int = 5) -> RollingRecipe:
-        """Return the options that make a long run hold; every one of them is ours, not the paper's."""
+        """Return the options that keep long runs stable; all of them are extensions of the paper."""
         return cls(
             options=RuleOptions("mean", "none", "rest", level=True),
             loss="cosine",
@@ -192,7 +192,7 @@ class RollingRecipe:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Where the first vectors came from, and what a restart needs to compute them again."""
+    """The origin of the first vectors, with what a restart needs to compute them again."""
 
     name: str = "embedding"  # one of BASES
     recipe: BaseRecipe = field(default_factory=BaseRecipe)

@@ -26,7 +26,7 @@ ACTIVATIONS = ("relu", "tanh", "none")
 
 @dataclass(frozen=True)
 class RuleOptions:
-    """How the paper's rules aggregate. The defaults are the text; anything else is ours.
+    """How the paper's rules aggregate. The defaults are the paper's; other values are extensions.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One update of the paper's rules, without any vector: the nodes that change, and their senders."""
+    """One update of the paper's rules without vectors: the nodes that change, and their senders."""
 
     arrived: Nodes  # (a,) new nodes
     first_look: Mix  # (a) rows of Z: the aggregation of their linked nodes
@@ -132,7 +132,7 @@ def spectral_mix(graph: Graph, nodes: Nodes, isolated: str) -> Mix:
 
 
 def first_look(graph: Graph, arrived: Nodes, aggregation: str) -> Mix:
-    """Aggregate, for each new node (sorted), the linked nodes that are not new; a mean is over these."""
+    """Aggregate, for each new node (sorted), its linked nodes that are not new; a mean is over these."""
     receiver, sender, weight = graph.pull.arcs(arrived)
     known = _position(arrived, sender) < 0
     receiver, sender = receiver[known], sender[known]

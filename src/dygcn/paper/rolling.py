@@ -42,7 +42,7 @@ class RollingRule:
 
     @property
     def orders(self) -> int:
-        """K, how many orders are updated from the change itself."""
+        """K, how many orders an update computes from the change itself."""
         return len(self.weights) - 1
 
     def apply(self, graph: Graph, delta: GraphDelta, features: FeatureDelta | None = None) -> Changed:
@@ -58,10 +58,10 @@ class RollingRule:
         return delta, self.apply(transaction.graph, delta)
 
     def rebuild(self, graph: Graph) -> None:
-        """Do nothing: no vector follows from the graph."""
+        """Do nothing: the vectors do not follow from the graph."""
 
     def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
-        """Return the sums of an update, before any vector is known."""
+        """Return the sums of an update, without vectors."""
         return make_plan(graph, delta, self.orders, self.options)
 
     def _moved(self, plan: Plan) -> Changed:
@@ -79,7 +79,7 @@ class RollingRule:
         NumpyArrays().put(self._table, nodes, vectors)
 
     def restart(self, graph: Graph, nodes: Nodes, vectors: Float32, others: Nodes) -> None:
-        """Replace the vectors of nodes; `others` start as newcomers do, their neighbours first.
+        """Replace the vectors of nodes; `others` start as new nodes do, after their neighbours.
 
         A node that is linked to no node with a vector keeps its own.
         """
@@ -94,14 +94,14 @@ class RollingRule:
             others = others[~linked]
 
     def removal(self, graph: Graph, owners: Nodes) -> None:
-        """Nothing is kept beside the vectors."""
+        """Return None: the vectors are the only state."""
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
-        """Return what a saved state needs beside model and graph: every vector."""
+        """Return the part of a saved state beside model and graph: every vector."""
         return {"vectors": self.vectors(nodes), "anchor": self.anchor.copy()}
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `image` returned."""
+        """Load what `image` returned."""
         self.reserve(graph)
         self.anchor = tensors["anchor"].copy()
         self.replace(nodes, tensors["vectors"])
@@ -112,7 +112,7 @@ class RollingRule:
             yield self.vectors(nodes[start : start + _BLOCK]).view(np.uint8).reshape(-1)
 
     def reserve(self, graph: Graph) -> None:
-        """Have a row for every node of a graph."""
+        """Reserve a row for every node of a graph."""
         if graph.ids.high > len(self._table):
             self._table = grown(self._table, graph.ids.high)
 
@@ -125,15 +125,15 @@ class SpectralRule(RollingRule):
 
     @property
     def orders(self) -> int:
-        """Only the first order is updated from the change itself."""
+        """1: only the first order is computed from the change itself."""
         return 1
 
     def plan(self, graph: Graph, delta: GraphDelta) -> Plan:
-        """Return the sums of an update, those of the pass included."""
+        """Return the sums of an update and of the pass."""
         return make_plan(graph, delta, 1, self.options, spectral=True)
 
     def _moved(self, plan: Plan) -> Changed:
-        """Return all nodes as changed: V_1 at order 1, the rest, by the pass, at order 2."""
+        """Return all nodes as changed: V_1 at order 1, the others at order 2, by the pass."""
         if plan.whole is None:
             return super()._moved(plan)
         (first,), everyone = plan.influence.orders, plan.whole[0]

@@ -1,4 +1,4 @@
-"""The paper's rules by name: their settings, what is saved of them, what follows an update."""
+"""The specifications of the paper's rules: settings, saved tensors, and checks after updates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BASE = "base."
 
 
 class Saved(msgspec.Struct, forbid_unknown_fields=True):
-    """What a manifest says of these rules alone."""
+    """The settings of these rules in a manifest."""
 
     options: RuleOptions
     base: str
@@ -47,7 +47,7 @@ class Saved(msgspec.Struct, forbid_unknown_fields=True):
 @register
 @dataclass(frozen=True, eq=False)
 class RollingSpec(RuleSpec):
-    """Algorithm 1: how it aggregates, where the first vectors came from, and what is watched."""
+    """Algorithm 1: how it aggregates, the origin of the first vectors, and the checks."""
 
     name = "rolling"
     fitting = "dygcn.paper.fitting"
@@ -71,7 +71,7 @@ class RollingSpec(RuleSpec):
         return self.rule_class(weights, self.options)
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the tensors of the base."""
+        """Return all settings except the base's tensors."""
         saved: dict[str, Any] = msgspec.to_builtins(
             Saved(self.options, self.base.name, self.base.recipe, self.watch)
         )
@@ -83,7 +83,7 @@ class RollingSpec(RuleSpec):
 
     @classmethod
     def read(cls, settings: object, tensors: Tensors, orders: int, shape: tuple[int, int]) -> Self:
-        """Take back what was saved, checked; the loops that use a base do not look."""
+        """Restore a spec, fully checked: the loops that use a base do not check."""
         width, dim = shape
         saved = msgspec.convert(settings, Saved)
         names = [name for name in tensors if name.startswith(_BASE)]
@@ -98,7 +98,7 @@ class RollingSpec(RuleSpec):
         return cls(saved.options, base, saved.watch)
 
     def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
-        """Take every vector, and what vectors were like at the last base."""
+        """Load every vector, and the statistics at the last base."""
         vectors = take_tensor(tensors, "vectors", np.float32, 2)
         anchor = take_tensor(tensors, "anchor", np.float64)
         if vectors.shape != (nodes, dim) or not np.isfinite(vectors).all():
@@ -110,12 +110,12 @@ class RollingSpec(RuleSpec):
         return {"vectors": vectors, "anchor": anchor}
 
     def after_update(self, state: State, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
-        """Check a sample, if it is time; a fresh base may be due."""
+        """Check a sample when due; return the call that installs a fresh base if one is needed."""
         base = _base_or_warning(state, self.base) if wants_restart(state, self.watch, version) else None
         return None if base is None else partial(_renewed, state, self, base, outcome)
 
     def restart(self, state: State, base: object) -> Callable[[], Outcome]:
-        """Prepare a base that the user brought, or compute the one that was fitted on the graph as it is."""
+        """Prepare the user's base, or recompute the fitted kind of base on the current graph."""
         if base is not None:
             return partial(_take_embedding, state, self.watch, _checked_base(state.model, base))
         return partial(_take_base, state, self, *bases.fresh_vectors(state, self.base))
@@ -128,7 +128,7 @@ class RollingSpec(RuleSpec):
 
 @register
 class SpectralSpec(RollingSpec):
-    """Algorithm 2, which has one more matrix, for the pass over the whole graph."""
+    """Algorithm 2, with one more matrix for the pass over the whole graph."""
 
     name = "spectral"
     more_weights = ("Ws",)
@@ -136,7 +136,7 @@ class SpectralSpec(RollingSpec):
 
     @classmethod
     def read(cls, settings: object, tensors: Tensors, orders: int, shape: tuple[int, int]) -> Self:
-        """Take back what was saved; only the first order is updated from the change itself."""
+        """Restore a spec; only the first order is computed from the change itself."""
         if orders != 1:
             raise ValueError("matrices that do not fit the rule")
         return super().read(settings, tensors, orders, shape)
@@ -152,7 +152,7 @@ def with_base(model: Model, base: Base) -> Model:
 
 
 def _checked_base(model: Model, base: object) -> Embedding:
-    """Return a base that a user brought; refuse one that a model cannot take."""
+    """Return the user's base; raise if the model cannot use it."""
     if not isinstance(base, Embedding):
         raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
     if base.ids.kind != model.ids or base.vectors.shape[1] != model.dim:
@@ -164,7 +164,7 @@ def _checked_base(model: Model, base: object) -> Embedding:
 
 
 def _base_or_warning(state: State, base: Base) -> tuple[Base, IdColumn, Float32] | None:
-    """Compute a base that is due; where none can be had (no torch, say) warn, and the update goes on."""
+    """Compute a base that is due; if that fails (no torch, say), warn and let the update go on."""
     try:
         return bases.fresh_vectors(state, base)
     except DygcnError as error:
@@ -197,7 +197,7 @@ def _take_embedding(state: State, watch: Watch, base: Embedding) -> Outcome:
 
 
 def _take_base(state: State, spec: RollingSpec, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
-    """Replace all vectors by those of a computed base."""
+    """Replace all vectors by those of a new base."""
     outcome = adopt(state, ids, vectors, keep=False)
     state.model = dataclasses.replace(state.model, spec=dataclasses.replace(spec, base=computed))
     take_anchor(state, spec.watch)
@@ -207,7 +207,7 @@ def _take_base(state: State, spec: RollingSpec, computed: Base, ids: IdColumn, v
 def _renewed(
     state: State, spec: RollingSpec, base: tuple[Base, IdColumn, Float32], outcome: Outcome
 ) -> Outcome:
-    """Take a base that was due, inside an update; return what both did."""
+    """Install a base inside an update; return the combined change."""
     fresh = _take_base(state, spec, *base).moved
     return dataclasses.replace(
         outcome, moved=dataclasses.replace(fresh, rows=fresh.rows + outcome.moved.rows)

@@ -1,4 +1,4 @@
-"""Training with torch: arrays of the equations, the paper's loss, Adam, its GCN, matrices of its rules."""
+"""Training with torch: arrays for the equations, the paper's loss, Adam, the GCN and the rules' matrices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEEPEST = 1.0  # gradients are no longer than this
 
 
 class _WeightedSum(torch.autograd.Function):
-    """A sparse matrix times a table; its transpose, made once, takes the derivative back."""
+    """A sparse matrix times a table; its transpose, cached, propagates the gradient."""
 
     @staticmethod
     def forward(context: Any, forth: Tensor, back: Tensor, table: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class _WeightedSum(torch.autograd.Function):
 
 
 class TorchArrays:
-    """Training: torch, for derivatives."""
+    """Arrays of the training: torch, for gradients."""
 
     def __init__(self) -> None:
         # The mix is kept beside its tensors, so that its identity is not given to another.
@@ -79,7 +79,7 @@ class TorchArrays:
         return rows * (before / now) if now > 0 and before > 0 else rows
 
     def bounded(self, rows: Tensor) -> Tensor:
-        """Return them as they are: a loss that is not finite is passed over."""
+        """Return rows unchanged: a step with an infinite loss is skipped."""
         return rows
 
 
@@ -114,7 +114,7 @@ class LinkLoss:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """What is learned beside the matrices."""
+        """Trained parameters besides the matrices."""
         return [self.sharpness] if self.kind == "cosine" else []
 
     def __call__(self, z: Tensor, left: Int64, right: Int64, negatives: Int64) -> Tensor:
@@ -148,7 +148,7 @@ def descend(
     progress: Progress | None = None,
     what: str = "training",
 ) -> None:
-    """Minimise with Adam; the rate rises, then falls to zero along half a cosine.
+    """Minimise with Adam; the rate warms up, then decays to zero along half a cosine.
 
     A loss or a gradient that is not finite (plain sums explode) is passed over, and a warning says how often.
     Temperatures take ten times the rate.
@@ -206,7 +206,7 @@ def train_on_snapshots(
 
 
 def _shorten(parameters: Sequence[Tensor]) -> bool:
-    """Cut the gradient to the length `_STEEPEST`; return whether it is finite. Squares need float64."""
+    """Clip the gradient to the length `_STEEPEST`; return whether it is finite. Squares need float64."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     length = float(sum(float(gradient.double().square().sum()) for gradient in gradients)) ** 0.5
     if not np.isfinite(length):
@@ -307,12 +307,12 @@ def fit_rolled(
 
 
 def _target(history: PlayedHistory, step: int, recipe: RollingRecipe) -> int:
-    """Return whose edges the vectors after plans[step] must tell from negatives."""
+    """Return the snapshot whose edges the vectors after plans[step] must separate from negatives."""
     return min(step + 1 + recipe.ahead, len(history.snapshots) - 1)
 
 
 class _Run:
-    """Rolls bases forward and asks what it costs."""
+    """Rolls bases forward and computes the loss."""
 
     def __init__(
         self,
@@ -338,7 +338,7 @@ class _Run:
         return z
 
     def loss(self, first: int, weights: Sequence[Tensor]) -> Tensor | None:
-        """Start from the base at step `first`, roll, and return the mean loss over the steps."""
+        """Start from the base at step `first`, roll forward, and return the mean loss over the steps."""
         history, recipe = self._history, self._recipe
         z, losses = self._base(first, weights), []
         for step in range(first, min(first + recipe.rollout, len(history.plans))):
@@ -365,7 +365,7 @@ class _Run:
         return total if total.requires_grad else None
 
     def _pairs(self, step: int, pairs: Nodes) -> Int64:
-        """Return those pairs whose two ends have a vector after this step."""
+        """Return the pairs of which both ends have a vector after this step."""
         here = np.zeros(self._history.high, np.bool_)
         here[self._history.snapshots[step + 1].nodes] = True
         kept: Int64 = pairs[here[pairs].all(axis=1)].astype(np.int64)

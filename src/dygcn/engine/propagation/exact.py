@@ -92,11 +92,11 @@ class ExactRule:
 
     @property
     def pulls_some(self) -> bool:
-        """Whether messages of heavy nodes are pulled: then no event adds to many rows, whatever its ends."""
+        """Whether messages of heavy nodes are pulled: then no event writes many rows, whatever its ends."""
         return self.heavy_from != NOBODY_IS_HEAVY
 
     def pulls(self, graph: Graph) -> Pulls | None:
-        """Return what readers add to the sums of the last order; None: these hold everything."""
+        """Return what readers add to the stored sums of the last order; None: the sums are complete."""
         if not self.pulls_some:
             return None
         pull, heavy, shift = graph.pull, self._heavy.rows, self.sums[-1].weight_shift
@@ -107,7 +107,7 @@ class ExactRule:
         return self._pulls
 
     def whole_sums(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int64, Int64]:
-        """Return degrees and sums of nodes, on the grid: logical values, whatever of them is stored."""
+        """Return complete degrees and sums of nodes, on the grid, whatever part of them is stored."""
         sums, pulls = self.sums[order - 1], self.pulls(graph)
         degree, rows = sums.degree[nodes], sums.rows(nodes)
         if pulls is not None and order == PULLED_ORDER:
@@ -150,11 +150,11 @@ class ExactRule:
 
     @property
     def in_one_call(self) -> bool:
-        """Whether a few events can be written in one call: loops find the features."""
+        """Whether a few events can be written in one call: possible where loops can look up features."""
         return self._looked_up is not None
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
-        """Write what is staged to the graph and to the state; a few events in one call, if that can be."""
+        """Write what is staged to the graph and to the state; a few events in one call, if possible."""
         graph, events, edge = transaction.graph, transaction.events, transaction.edge
         if events is not None and (
             len(events.op) > FEW_EVENTS
@@ -178,7 +178,7 @@ class ExactRule:
                 return written, self._go_on(transaction, written, *reached)
 
     def _plan_of_now(self, graph: Graph) -> UpdatePlan:
-        """Return what an update in one call works in; a new one if any of it was replaced since the last."""
+        """Return the plan for updates in one call; a new one if any array was replaced since the last."""
         buffers, ids, marks = self._buffers, graph.ids, self._spreading.marks
         work, reached, sums = buffers.works[0], buffers.reached, [one.arrays for one in self.sums]
         batch, around = graph.buffers.arrays, (graph.pull.arrays, graph.push.arrays, graph.weight_shift)
@@ -200,7 +200,7 @@ class ExactRule:
         return self._plan
 
     def _go_on(self, transaction: Transaction, written: Written, order: int, due: int, *far: int) -> Changed:
-        """Go on from the order that one call could not do, if there is one; see `update_at_once`."""
+        """Continue from the order that one call could not finish, if any; see `update_at_once`."""
         changed, reached_count, rows = far
         graph = transaction.graph
         if order == ALL_DONE:
@@ -223,7 +223,7 @@ class ExactRule:
         return replace(changed, touched=touched, turned=self._settle(graph, touched))
 
     def _settle(self, graph: Graph, touched: Nodes) -> Nodes:
-        """Bring nodes with many more or fewer arcs to their tiers; return which nodes pull others then.
+        """Move nodes whose number of arcs changed much to their tiers; return nodes that pull others then.
 
         No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
         """
@@ -282,7 +282,7 @@ class ExactRule:
         return Changed(nodes, orders, frontier.rows, self._heavy.moved())
 
     def rebuild(self, graph: Graph) -> None:
-        """Compute the state from nothing: every tier, every row, every order."""
+        """Recompute the state: every tier, every row, every order."""
         self.reserve(graph)
         heavy = self._divide(graph)
         everyone = np.arange(graph.ids.high, dtype=np.int32)
@@ -300,7 +300,7 @@ class ExactRule:
             in_ranges(kernels.sum_neighbours, len(everyone), threads(), graph.pull.arrays, *rows)
 
     def _divide(self, graph: Graph) -> Nodes:
-        """Give every node its tier anew; return the heavy ones, of which no message is kept yet."""
+        """Recompute the tier of every node; return the heavy ones, whose messages are not kept yet."""
         heavy = divide_all(graph, self.heavy_from)
         self._heavy.clear(len(self._heavy.rows.arrays.slot) if self.pulls_some else 0)
         return heavy
@@ -312,7 +312,7 @@ class ExactRule:
         self._heavy.share(zeros, now)
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
-        """Return h_order of nodes on the grid, (n, width), and 1 where a node has one, (n,)."""
+        """Return h_order of nodes on the grid, (n, width), and 1 where it exists, (n,)."""
         if order == 0:
             return rows_on_grid(self.features, nodes, graph.ids)
         sums, width, pulls = self.sums[order - 1].arrays, self.features.width, self.pulls(graph)
@@ -328,7 +328,7 @@ class ExactRule:
         return int((self.features.units(nodes, graph.ids)[1] == 0).sum())
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
-        """Return what taking away the features of nodes changes."""
+        """Return the change of features when nodes lose their own; None without any."""
         if len(owners) == 0:
             return None
         assert isinstance(self.features, Given | Blocks)
@@ -337,21 +337,21 @@ class ExactRule:
         return FeatureDelta(owners, old, self.features.without_own(old), yes, ~yes)
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, Stored]:
-        """Return x of the nodes that own some: all else follows from model and graph."""
+        """Return x of the nodes with features of their own; all else follows from model and graph."""
         own = nodes[graph.owns(nodes)]
         if isinstance(self.features, Given | Blocks):
             return {"features": self.features.saved(own)}
         return {"features": self.messages(graph, own, 0)[0]}
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Any]) -> None:
-        """Take back the features; `rebuild` computes the rest."""
+        """Load the features; `rebuild` computes the rest."""
         own = nodes[graph.owns(nodes)]
         if len(own):
             assert isinstance(self.features, Given | Blocks)
             self.features.put(own, tensors["features"], np.ones(len(own), np.bool_))
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
-        """Yield x, degrees and sums of nodes, in their order; logical values, not storage."""
+        """Yield x, degrees and sums of nodes, in order; logical values, independent of storage."""
         for start in range(0, len(nodes), _BLOCK):
             block = nodes[start : start + _BLOCK]
             x, has = self.messages(graph, block, 0)
@@ -363,7 +363,7 @@ class ExactRule:
                 yield rows.view(np.uint8).reshape(-1)
 
     def reserve(self, graph: Graph) -> None:
-        """Have a row for every node of a graph, in units as fine as its finest weight; no value changes."""
+        """Reserve a row for every node of a graph, in units as fine as its weights; no value changes."""
         nodes, shift = graph.ids.high, graph.weight_shift
         if nodes <= self._nodes and shift >= self._shift:
             return

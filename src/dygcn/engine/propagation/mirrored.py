@@ -38,7 +38,7 @@ _EVERYBODY = np.empty(0, np.int8)  # in the place of marks
 
 @dataclass(frozen=True, slots=True)
 class FarChanges:
-    """Arcs of mirrors that their owners changed, without those that the shard sees itself."""
+    """Changed arcs of mirrors, as their owners report them, without those that the shard sees itself."""
 
     receiver: Nodes  # (n,) mirrors
     units: Stored  # (n, width) h_0 of whom they aggregate
@@ -73,13 +73,13 @@ class MirroredRule(ExactRule):
 
     @property
     def place(self) -> Int32:
-        """-1 for every node, between calls: scratch for numbering nodes."""
+        """Scratch for numbering nodes; -1 for every node between calls."""
         return self._spreading.place
 
     # ---- a batch ---------------------------------------------------------------------------------------
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
-        """Write what is staged where there is one shard, as one process does."""
+        """Write what is staged, as in one process; for a single shard."""
         self.reserve(transaction.graph)
         if len(self._spreading.marks.arrays.own):
             self._spreading.add_only_to(_EVERYBODY)
@@ -87,7 +87,7 @@ class MirroredRule(ExactRule):
         return written, self._own_moved(transaction.graph, changed)
 
     def apply_near(self, graph: Graph, delta: GraphDelta) -> None:
-        """Propagate a change to order 1 of own nodes alone: what a shard can do without the others."""
+        """Propagate a change to order 1 of own nodes: the part that needs no other shard."""
         self.reserve(graph)
         at_own = self.own[delta.receiver] > 0
         self._add_arcs(graph, delta.receiver[at_own], delta.sender[at_own], (delta.new - delta.old)[at_own])
@@ -135,7 +135,7 @@ class MirroredRule(ExactRule):
         return self._own_moved(graph, changed)
 
     def _own_moved(self, graph: Graph, changed: Changed) -> Changed:
-        """Return own nodes that moved, and those that pull from moved ones: queries come from elsewhere."""
+        """Return the own nodes that moved, and those that pull from moved nodes."""
         seen = self._spreading.seen
         seen[changed.nodes] = 1
         pulling = next_ring(changed.heavy, seen, *graph.push.lists[:3])
@@ -151,7 +151,7 @@ class MirroredRule(ExactRule):
         return receiver[at_own], sender[at_own], change[at_own]
 
     def _with_first_rows(self, frontier: Frontier, senders: int, first: FirstRows) -> Frontier:
-        """Write rows of new mirrors, and add to a frontier that they have messages now."""
+        """Write rows of new mirrors, and add their messages to a frontier."""
         rows, has = self.take_rows(first)
         given, used = frontier.buffer.arrays, senders + frontier.senders
         buffer = MessageBuffer(
@@ -167,7 +167,7 @@ class MirroredRule(ExactRule):
     def rows_after(
         self, graph: Graph, nodes: Nodes, receiver: Nodes, sender: Nodes, change: Int64
     ) -> FirstRows:
-        """Return order 1 of own nodes as it will be after arcs changed; nothing is written.
+        """Return order 1 of own nodes as it will be after arcs change; nothing is written.
 
         `nodes` are sorted, and have a row each; `receiver`, `sender` and `change` are all of their
         arcs.
@@ -193,12 +193,12 @@ class MirroredRule(ExactRule):
         return self._renewed(first.nodes)
 
     def forget_rows(self, nodes: Nodes) -> None:
-        """Forget order 1 of nodes that are neither own ones nor mirrors."""
+        """Clear order 1 of nodes that are neither own nodes nor mirrors."""
         self.sums[0].clear(nodes)
         self._renewed(nodes)
 
     def _renewed(self, nodes: Nodes) -> tuple[Int32, Int64]:
-        """Return messages whose sums no update wrote, and bring rows of heavy nodes up to date."""
+        """Return the messages of sums that no update wrote, and refresh rows of heavy nodes."""
         messages = messages_of(self.sums[0].arrays, nodes, self.features.width)
         self._heavy.renew(nodes, *messages)
         return messages
@@ -206,25 +206,25 @@ class MirroredRule(ExactRule):
     # ---- from nothing ----------------------------------------------------------------------------------
 
     def rows_of(self, nodes: Nodes) -> FirstRows:
-        """Return order 1 of own nodes, as it is."""
+        """Return order 1 of own nodes."""
         return FirstRows(nodes, self.sums[0].degree[nodes], self.sums[0].rows(nodes))
 
     def rebuild_order_1(self, graph: Graph) -> None:
-        """Compute order 1 of own nodes of a graph that was loaded; mirrors have none."""
+        """Compute order 1 of own nodes from a loaded graph; mirrors have none yet."""
         for sums in self.sums:  # as far as the graph itself: nothing is copied for the next node
             sums.reserve(len(graph.strength))
         self.reserve(graph)
         self.own_order_1(graph, np.flatnonzero(self.own[: graph.ids.high] > 0))
 
     def own_order_1(self, graph: Graph, nodes: Int64 | Nodes) -> None:
-        """Compute order 1 of some own nodes from nothing."""
+        """Compute order 1 of some own nodes from their arcs."""
         for some in blocks_of(nodes, graph.pull.count):
             self.sums[0].clear(some)
             receiver, sender, weight = graph.pull.arcs(some)
             self._add_arcs(graph, receiver, sender, np.abs(weight))
 
     def rebuild_order_2(self, graph: Graph) -> None:
-        """Compute tiers, and order 2 of own nodes, from nothing, out of order 1 of all."""
+        """Recompute tiers, and order 2 of own nodes from order 1 of all."""
         self.reserve(graph)
         heavy = self._divide(graph)
         self._heavy.put(heavy, *self.messages(graph, heavy, 1))
@@ -241,7 +241,7 @@ class MirroredRule(ExactRule):
             self._add(2, arcs, Frontier(MessageBuffer(rows, has, nodes, row), len(nodes)))
 
     def _add_arcs(self, graph: Graph, receiver: Nodes, sender: Nodes, change: Int64) -> None:
-        """Add h_0 over arcs, when the changed nodes are not needed."""
+        """Add h_0 over arcs, without listing the changed nodes."""
         senders, row = distinct_rows(sender, self._spreading.place)
         changes = ArcChanges(receiver, row, change, _NOBODY)
         arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
@@ -259,7 +259,7 @@ def _start(units: Stored, has: Int64) -> Frontier:
 
 
 def blocks_of(nodes: Int64 | Nodes, count: Int32) -> Iterator[Nodes]:
-    """Yield nodes in blocks of about as many arcs (`count` of each): memory is not enough for all."""
+    """Yield nodes in blocks with about equally many arcs (`count` of each), to bound memory."""
     chosen = np.ascontiguousarray(nodes, np.int32)
     size = np.cumsum(count[chosen] + _NODE, dtype=np.int64)
     cuts = np.flatnonzero(np.diff(size // _BLOCK)) + 1

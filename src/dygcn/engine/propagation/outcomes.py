@@ -1,4 +1,4 @@
-"""What compiled loops of the exact rule say of what they did, in numbers that Python and they share."""
+"""Result codes of the exact rule's compiled loops, shared with Python."""
 
 from __future__ import annotations
 

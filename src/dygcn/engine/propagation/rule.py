@@ -1,4 +1,4 @@
-"""What every rule keeps up to date, and the influenced sets V_1..V_K of the paper (its section 4.2).
+"""The contract of a rule, and the influenced sets V_1..V_K of the paper (its section 4.2).
 
 What else a rule says of itself is a `dygcn.engine.models.RuleSpec`.
 """
@@ -27,7 +27,7 @@ class Rule(Protocol):
 
     @property
     def orders(self) -> int:
-        """K, how far a change is propagated."""
+        """K, how many orders a change propagates over."""
 
     def reserve(self, graph: Graph) -> None:
         """Reserve capacity for every node of a graph, before a change is written; no value changes."""
@@ -43,16 +43,16 @@ class Rule(Protocol):
         """Write what is staged to the graph and to the state."""
 
     def rebuild(self, graph: Graph) -> None:
-        """Compute all of the state that follows from the graph."""
+        """Recompute everything that follows from the graph."""
 
     def removal(self, graph: Graph, owners: Nodes) -> FeatureDelta | None:
-        """Return what taking away the features of nodes changes; called before they are removed."""
+        """Return the change when nodes lose their own features; called before nodes are removed."""
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, NDArray[Any]]:
-        """Return what a saved state needs beside model and graph, in the order of the nodes."""
+        """Return the part of a saved state beside model and graph, in the order of the nodes."""
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `image` returned, for a graph that was just built."""
+        """Load what `image` returned, for a graph that was just built."""
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield the logical state of nodes, in their order, for the digest."""

@@ -65,7 +65,7 @@ class ScratchBuffers:
         self.clear()
 
     def clear(self) -> None:
-        """Give everything back."""
+        """Release all memory."""
         self.works = [_work(_FIRST)]
         self.message_buffers = [_message_buffer(_FIRST, self._width), _message_buffer(_FIRST, self._width)]
         self.last = _message_buffer(_FIRST, self._width, last=True)
@@ -73,12 +73,12 @@ class ScratchBuffers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in use."""
         groups: tuple[Any, ...] = *self.works, *self.message_buffers, self.last, self.reached
         return sum(array.nbytes for group in groups for array in group.arrays)
 
     def work_for(self, pushes: int, parts: int = 1) -> None:
-        """Grow to so many pushes to each part of the nodes."""
+        """Grow to so many pushes for each part of the nodes."""
         works = [*self.works, *(_work(_FIRST) for _ in range(parts - len(self.works)))]
         for part in range(parts):
             if len(works[part].arrays.node) <= pushes:
@@ -86,7 +86,7 @@ class ScratchBuffers:
         self.works = works
 
     def buffer_for(self, order: int, last: bool, rows: int) -> MessageBuffer:
-        """Return a place for so many rows of what an order hands on."""
+        """Return a buffer for so many rows of an order's messages."""
         buffer = self.buffer(order, last)
         if len(buffer.arrays.has) >= rows:
             return buffer
@@ -98,17 +98,17 @@ class ScratchBuffers:
         return buffer
 
     def buffer(self, order: int, last: bool) -> MessageBuffer:
-        """Return what an order hands on."""
+        """Return the message buffer of an order."""
         return self.last if last else self.message_buffers[order % 2]
 
     def reached_for(self, nodes: int) -> None:
-        """Grow to so many nodes that are reached."""
+        """Grow to so many reached nodes."""
         reached = self.reached.arrays
         if len(reached.nodes) < nodes:
             self.reached = ReachedNodes(grown(reached.nodes, nodes), grown(reached.orders, nodes))
 
     def tidy(self, allowed: int) -> None:
-        """Give back what only a very large batch needs."""
+        """Release memory that only a very large batch needs."""
         if self.nbytes > max(_KEPT, allowed):
             self.clear()
 
@@ -130,7 +130,7 @@ SHARED = 16_384  # pushes; below this other threads cost more than they save
 
 @dataclass(slots=True)
 class Frontier:
-    """What one order hands to the next."""
+    """The messages that one order passes to the next."""
 
     buffer: MessageBuffer
     senders: int  # how many messages changed
@@ -139,7 +139,7 @@ class Frontier:
 
 
 class Spreading:
-    """Takes frontiers from order to order."""
+    """Propagates frontiers from order to order."""
 
     def __init__(self, sums: list[Sums], buffers: ScratchBuffers, heavy: HeavyMessages) -> None:
         self._sums, self._heavy = sums, heavy
@@ -157,12 +157,12 @@ class Spreading:
             self.marks = Marks(place, seen, self.marks.arrays.own)
 
     def add_only_to(self, own: Int8) -> None:
-        """Have orders above the first add to these nodes alone: 1 for each that they add to."""
+        """Restrict orders above the first to these nodes: 1 for each node whose sums they add to."""
         self.marks = Marks(self.place, self.seen, own)
 
     @property
     def place(self) -> Int32:
-        """-1 for every node, between updates."""
+        """-1 for every node between updates; scratch for numbering nodes."""
         place: Int32 = self.marks.arrays.place
         return place
 
@@ -173,12 +173,12 @@ class Spreading:
         return seen
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
-        """Note that an order reached nodes; return how many were reached so far."""
+        """Record nodes that an order reached; return the number of nodes reached so far."""
         self._buffers.reached_for(reached_count + len(nodes))
         return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reached, reached_count)
 
     def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
-        """Spread a frontier to the sums of an order; return the frontier that comes of it.
+        """Add a frontier to the sums of an order; return the next frontier.
 
         Many pushes are gathered and added by one thread for each part of the nodes.
         """
@@ -187,7 +187,7 @@ class Spreading:
         return self._add(order, arcs, frontier, threads() if pushes >= SHARED else 1, pushes)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
-        """Move rows of gathered receivers to where their degrees want them."""
+        """Move rows of gathered receivers to the width that their degrees need."""
         arrays = work.arrays
         moving = arrays.movers[:count]
         nodes = arrays.receivers[moving]
@@ -231,7 +231,7 @@ class Spreading:
 
 
 def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuffer, parts: int) -> None:
-    """Write the messages that the senders of changed arcs had into the first rows of a table."""
+    """Write the old messages of changed arcs' senders into the first rows of a table."""
     table, has = buffer.arrays.table, buffer.arrays.has
 
     def put(low: int, high: int) -> None:
@@ -241,7 +241,7 @@ def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuff
 
 
 def _part_of_nodes(part: int, parts: int) -> int:
-    """Return the bits of one of several parts of the nodes; see `EVERYBODY`."""
+    """Return the bits of one part of the nodes, for one thread; see `EVERYBODY`."""
     return sum(1 << block for block in range(30) if block % parts == part)
 
 

@@ -1,4 +1,4 @@
-"""Where the sums of one order are kept, as narrow as exactness allows, and the messages of heavy nodes.
+"""Storage of one order's sums, as narrow as exactness allows, and of the messages of heavy nodes.
 
 The logical value is an int64, a sum of weights times messages. What all of these have in common is not
 stored: a power of two that divides every weight (an unweighted graph has one weight) and one that divides
@@ -62,7 +62,7 @@ class Sums:
         self.layout(GREATEST_SHIFT, 1 << GREATEST_SHIFT)
 
     def layout(self, weight_shift: int, one: int) -> None:
-        """Choose how wide a narrow row is, and move all rows.
+        """Choose the width of narrow rows, and move all rows.
 
         Every weight is a multiple of 2 to `weight_shift`; `one` is a weight of one on the grid:
         narrow rows hold some neighbours of that weight.
@@ -76,7 +76,7 @@ class Sums:
         replace_together(self, **vars(other))
 
     def _refill(self, old: Sums) -> None:
-        """Take rows over from another layout, in blocks, in units that are at least as fine."""
+        """Copy rows from another layout, in blocks, into units that are at least as fine."""
         nodes, shift = len(old.slot), old.weight_shift - self.weight_shift
         self._counts, self._free, self._holes = np.zeros(4, np.int64), _NO_ROWS, _NO_ROWS
         self.slot, self.wide = np.empty(0, np.int32), np.zeros((0, self.width), np.int64)
@@ -110,14 +110,14 @@ class Sums:
         self._replace(**fresh, ticks=new_ticks(len(self.slot), zeros, now))
 
     def _replace(self, **fresh: Any) -> None:
-        """Put arrays in the place of others, together with what loops see of them."""
+        """Replace arrays, together with the holder that loops read."""
         now = vars(self) | fresh
         names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit", "ticks"
         pool = "_pooled", "_holes", "_partial"
         replace_together(self, **fresh, arrays=SumRows(*(now[name] for name in names + pool)))
 
     def place(self, nodes: Nodes, degree: Int64) -> None:
-        """Bring the rows of nodes to where these degrees want them."""
+        """Move the rows of nodes to the width that these degrees need."""
         more, narrow = count_moves(self.arrays, nodes, degree)
         size = int(self._counts[2]) + narrow
         if narrow and size > len(self._holes):
@@ -134,7 +134,7 @@ class Sums:
         place_rows(self.arrays, nodes, degree)
 
     def rows(self, nodes: Nodes) -> Int64:
-        """Return what is stored, on the grid, (n, width) int64."""
+        """Return the stored rows, on the grid, (n, width) int64."""
         return self._stored(nodes) << (self.message_shift + self.weight_shift)
 
     def _stored(self, nodes: Nodes) -> Int64:
@@ -166,7 +166,7 @@ class Sums:
         self._store(nodes, rows >> (self.message_shift + self.weight_shift))
 
     def clear(self, nodes: Nodes) -> None:
-        """Forget degrees and values of nodes, and where rows are pooled, the rows."""
+        """Clear degrees and values of nodes; pooled rows are released."""
         if self._pooled:
             drop_rows(self.arrays, nodes)
             return
@@ -174,14 +174,14 @@ class Sums:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in use."""
         return sum(
             a.nbytes for a in (self.narrow, self.wide, self.slot, self.degree, self._free, self._holes)
         )
 
 
 def _narrow_kind(value_bits: int, weight_shift: int, one: int) -> tuple[type[np.signedinteger[Any]], int]:
-    """Return the type of narrow rows, and the degree from which a row is wide; 0: all are."""
+    """Return the type of narrow rows, and the degree from which a row is wide; 0: all rows are wide."""
     usual = max(one >> weight_shift, 1).bit_length() - 1  # bits of a usual weight
     for kind, bits in ((np.int8, 7), (np.int16, 15), (np.int32, 31)):
         spare = bits - value_bits
@@ -197,7 +197,7 @@ _NOBODY = np.empty(0, np.int32)
 
 
 def heavy_from() -> int:
-    """Return from how many arcs on a node is heavy; DYGCN_HEAVY_FROM may name another number, or ``inf``."""
+    """Return the number of arcs from which a node is heavy; DYGCN_HEAVY_FROM overrides it, ``inf``: none."""
     wanted = os.environ.get("DYGCN_HEAVY_FROM", "")
     if wanted == "inf":
         return NOBODY_IS_HEAVY
@@ -207,7 +207,7 @@ def heavy_from() -> int:
 
 
 class HeavyMessages:
-    """The message of order 1 of each heavy node, ready to be added."""
+    """The messages of order 1 of heavy nodes, ready to be added."""
 
     # width: Columns of a message.
 
@@ -224,14 +224,14 @@ class HeavyMessages:
         replace_together(self, rows=HeavyRows(slot, rows, has, free, self._counts, moved, earlier))
 
     def share(self, zeros: Allocator, now: Int64) -> None:
-        """Keep messages where other processes can read them, and the ones before; see `Sums.share`."""
+        """Keep messages and their previous versions where other processes read them; see `Sums.share`."""
         self._zeros, self._now = zeros, now
         slot, rows, has, free, _, moved, _ = self.rows.arrays
         shared = copied(slot, zeros), copied(rows, zeros), copied(has, zeros)
         self._replace(*shared, free, moved, self._earlier(len(rows)))
 
     def _earlier(self, size: int, made: Earlier | None = None) -> Earlier | None:
-        """Return places for so many earlier messages, with those there are; None: no other process reads."""
+        """Return space for so many previous messages, with the present ones; None: no other process reads."""
         zeros, none = self._zeros, np.empty(0, np.int64)
         if zeros is None:
             return None
@@ -241,7 +241,7 @@ class HeavyMessages:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without what is kept for readers in other processes."""
+        """Bytes in use, without what is kept for readers in other processes."""
         return sum(array.nbytes for array in self.rows.arrays[:-1])
 
     def reserve(self, nodes: int) -> None:
@@ -252,7 +252,7 @@ class HeavyMessages:
         self._replace(slot, now.rows, now.has, now.free, now.moved, now.earlier)
 
     def put(self, nodes: Nodes, messages: Int32, has: Int64) -> None:
-        """Keep the messages of nodes that became heavy."""
+        """Store the messages of nodes that became heavy."""
         now, counts = self.rows.arrays, self.rows.arrays.counts
         again = min(int(counts[1]), len(nodes))
         size = int(counts[0]) + len(nodes) - again
@@ -268,7 +268,7 @@ class HeavyMessages:
         now.slot[nodes], now.rows[at], now.has[at] = at, messages, has
 
     def renew(self, nodes: Nodes, messages: Int32, has: Int64) -> None:
-        """Keep other messages of those of some nodes that are heavy."""
+        """Replace the messages of those nodes that are heavy."""
         now = self.rows.arrays
         if len(now.slot):
             some = np.flatnonzero(now.slot[nodes] >= 0)
@@ -276,7 +276,7 @@ class HeavyMessages:
             now.rows[at], now.has[at] = messages[some], has[some]
 
     def drop(self, nodes: Nodes) -> None:
-        """Keep no message of nodes that are light now."""
+        """Remove the messages of nodes that are no longer heavy."""
         now, counts = self.rows.arrays, self.rows.arrays.counts
         free = int(counts[1])
         now.free[free : free + len(nodes)] = now.slot[nodes]
@@ -284,7 +284,7 @@ class HeavyMessages:
         now.slot[nodes] = NO_ROW
 
     def clear(self, nodes: int) -> None:
-        """Keep no message, and have places for so many nodes; none: no node is heavy from now on."""
+        """Remove all messages, and reserve space for so many nodes; 0: no node is heavy from now on."""
         zeros = self._zeros or np.zeros
         slot = zeros(nodes, np.int32)
         slot[:] = NO_ROW
@@ -292,6 +292,6 @@ class HeavyMessages:
         self._replace(slot, self._no_rows, np.empty(0, np.int64), _NOBODY, _NOBODY, self._earlier(0))
 
     def moved(self) -> Nodes:
-        """Return the nodes whose message the last update moved."""
+        """Return the nodes whose messages the last update changed."""
         count = self._counts[2]
         return self.rows.arrays.moved[:count].copy() if count else _NOBODY

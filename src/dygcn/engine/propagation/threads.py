@@ -1,4 +1,4 @@
-"""Several cores at one update. Parts of the nodes are disjoint and sums are integers: the same bits."""
+"""Threads for one update. Parts of the nodes are disjoint and sums are integers: bits stay the same."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_threads(count: int | None) -> None:
 
 
 def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
-    """Make calls that release the interpreter lock, at the same time; the first one in this thread."""
+    """Run calls that release the interpreter lock in parallel; the first one in this thread."""
     global _pool
     if len(calls) == 1:
         return [calls[0]()]
@@ -61,13 +61,13 @@ def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
 
 
 def in_ranges(call: Callable[..., object], count: int, parts: int, *arguments: object) -> None:
-    """Make ``call(low, high, *arguments)`` for each of several ranges of 0..count - 1, at the same time."""
+    """Run ``call(low, high, *arguments)`` for several ranges of 0..count - 1, in parallel."""
     bounds = [count * part // parts for part in range(parts + 1)]
     side_by_side([partial(call, low, high, *arguments) for low, high in pairwise(bounds)])
 
 
 def _forget_pool() -> None:
-    """A forked process has none of its parent's threads."""
+    """Drop the thread pool after a fork: the child has none of its parent's threads."""
     global _pool
     _pool = None
 

@@ -1,4 +1,4 @@
-"""Fit a filter: rows by a truncated SVD, settings by what answers held-out events best."""
+"""Fits a filter: rows by a truncated SVD, settings by the best answers to held-out events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class HistoryPairs:
-    """Pairs of an asker and an answer, each once, sorted by asker: numbers, and the newest time."""
+    """Distinct pairs of an asker and an answer, sorted by asker: numbers, and the newest time."""
 
     one: Int64
     other: Int64
@@ -65,7 +65,7 @@ class HistoryPairs:
 
     @staticmethod
     def of(one: Int64, other: Int64, t: Float64, op: Int8, sizes: tuple[int, int]) -> HistoryPairs:
-        """Return the pairs that events leave; events are in order of time."""
+        """Return the pairs that remain after events, which are in order of time."""
         keys, from_the_end = np.unique((one * sizes[1] + other)[::-1], return_index=True)
         there = op[::-1][from_the_end] > 0
         keys = keys[there]
@@ -82,7 +82,7 @@ class HistoryPairs:
 
     @cached_property
     def degrees(self) -> tuple[Int64, Int64]:
-        """How many pairs each asker and each answer has."""
+        """The number of pairs of each asker and of each answer."""
         one, other = (
             np.bincount(ends, minlength=size)
             for ends, size in zip((self.one, self.other), self.sizes, strict=True)
@@ -95,7 +95,7 @@ class HistoryPairs:
 
     @cached_property
     def _lists(self) -> tuple[tuple[Int64, Int32], tuple[Int64, Int32]]:
-        """Return where the pairs of each row begin, and their columns; also of the transposed matrix."""
+        """Return where each row's pairs begin, and their columns; also for the transposed matrix."""
         side = max(self.sizes)  # loops take square matrices
         starts = [
             np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=side))))
@@ -116,7 +116,7 @@ class HistoryPairs:
 
 
 def power(degree: Int64, exponent: float) -> Float32:
-    """Return numbers of edges to a power, 0 where there are none."""
+    """Return numbers of edges to a power; 0 where there are none."""
     raised: Float64 = np.where(degree > 0, np.maximum(degree, 1.0) ** exponent, 0.0)
     return raised.astype(np.float32)
 
@@ -144,7 +144,7 @@ class FilterRows:
         return FilterRows(np.rint(table / step).astype(np.int8), step.astype(np.float32), np.sqrt(squares))
 
     def weights(self, ridge: float) -> Float32:
-        """Return what the product of each column weighs."""
+        """Return the weight of each column's product."""
         if len(self.sizes) == 0:
             return np.empty(0, np.float32)
         beyond = ridge * self.sizes[min(63, len(self.sizes) - 1)] ** 2
@@ -173,7 +173,7 @@ def _leading(
 
 
 class Search:
-    """Judges settings by the pairs that come after those before."""
+    """Measures settings on the pairs that came after the known ones."""
 
     # before: The pairs that are known.
     # asked, wanted: Who is asked, in order; pairs that came later, in order: the place of one among
@@ -202,7 +202,7 @@ class Search:
         self._kept: dict[str, tuple[float, Any]] = {}
 
     def settings(self, timed: bool) -> dict[str, float]:
-        """Return the best settings that a search, one after the other, finds."""
+        """Return the best settings found by a coordinate search."""
         best, value = dict(START), self.value(START)
         tried = {tuple(best.items())}
         for other in chain(*(options(best, timed) for options in (_coarse, _coarse, _finer, _finer))):
@@ -215,7 +215,7 @@ class Search:
         return best
 
     def value(self, settings: Mapping[str, float]) -> float:
-        """Return NDCG and recall at 10, added up, as the mean over all askers."""
+        """Return the mean over askers of NDCG plus recall at 10."""
         scores, (place, answer) = self._scores(settings), self._wanted
         scores[self._asker, self._before.other[self._own]] = -np.inf
         found, counts = scores[place, answer], np.bincount(place, minlength=len(scores))
@@ -254,7 +254,7 @@ class Search:
         return np.exp2((self._before.t - self._now) * (part / self._span)).astype(np.float32)
 
     def _remember(self, name: str, part: float, made: Callable[[], Array]) -> Array:
-        """Return what was made for the same part last."""
+        """Return the cached value for this part; compute it if the part is another one."""
         if self._kept.get(name, (None,))[0] != part:
             self._kept[name] = part, made()
         found: Array = self._kept[name][1]
@@ -286,7 +286,7 @@ class Search:
         return self._remember("profiles", part, made)
 
     def _left_out(self, part: float) -> Bool:
-        """Mark the answers that are no candidates."""
+        """Mark answers that are not candidates."""
 
         def made() -> Bool:
             paths = self._paths(part) * power(self._before.degrees[1], -0.5)
@@ -316,7 +316,7 @@ class Search:
 
 
 def _coarse(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
-    """Yield what was found so far with one setting replaced; `best` may change in between."""
+    """Yield the best settings so far with one of them replaced; `best` may change in between."""
     for name, values in GRID.items():
         for value in values if timed or name not in _OF_TIMES else ():
             yield best | {name: value}
@@ -325,7 +325,7 @@ def _coarse(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
 
 
 def _finer(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
-    """Yield the same with a setting somewhat smaller or greater; one that is off stays off."""
+    """Yield the best settings with one slightly smaller or greater; a setting that is off stays off."""
     for name in START:
         for factor in _FINER if (timed or name not in _OF_TIMES) and name != "degree" else ():
             yield best | ({name: best[name] * factor} if name != "lately" or best["trend"] else {})
@@ -336,7 +336,7 @@ def _finer(best: dict[str, float], timed: bool) -> Iterator[dict[str, float]]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Askers and answers, by kind, numbered in the order of their ids."""
+    """Askers and answers by kind, numbered in the order of their ids."""
 
     ids: IdMap
     asks: tuple[str, ...]  # kinds; empty where nodes have none
@@ -344,13 +344,13 @@ class _Ends:
 
     @staticmethod
     def of(ids: IdMap, src: Nodes, dst: Nodes) -> _Ends:
-        """Let the kinds of sources ask, and those of destinations be the answers."""
+        """Take the kinds of sources as askers, those of destinations as answers."""
         known, ends = () if ids.kinds is None else ids.kinds.names, (np.unique(src), np.unique(dst))
         asks, answers = (tuple(kind for kind in known if ids.of_kind(nodes, kind).any()) for nodes in ends)
         return _Ends(ids, asks, answers)
 
     def directed(self, a: Nodes, b: Nodes) -> tuple[Int64, Int64, Int64]:
-        """Return rows of pairs, each from an asker to an answer: both ways where there are no kinds."""
+        """Return rows of pairs from an asker to an answer: in both directions without kinds."""
         one, other = np.concatenate((a, b)), np.concatenate((b, a))
         rows = np.tile(np.arange(len(a)), 2)
         able = one != other
@@ -370,7 +370,7 @@ def _numbered(ids: IdMap, nodes: Int64) -> tuple[Int64, Nodes]:
 
 
 def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
-    """Return the filter of a history in order of time, whose graph is that of its end."""
+    """Return the filter fitted on a history in order of time; the graph is that at its end."""
     ids = IdMap(graph.ids.type)
     src, dst = ids.intern(batch.src), ids.intern(batch.dst)
     ends = _Ends.of(ids, src, dst)
@@ -388,7 +388,7 @@ def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
 
 
 def with_filter_rows(head: FilterHead, graph: Graph, seed: int) -> FilterHead:
-    """Return a filter with the same settings and rows of a graph, made anew."""
+    """Return a filter with the same settings, and new rows from a graph."""
     a, b, weight = graph.edges()
     _, one, other = _Ends(graph.ids, head.asks, head.answers).directed(a[weight > 0], b[weight > 0])
     (one, asking), (other, answering) = (_numbered(graph.ids, nodes) for nodes in (one, other))
@@ -402,7 +402,7 @@ def with_filter_rows(head: FilterHead, graph: Graph, seed: int) -> FilterHead:
 def _found_settings(
     ends: _Ends, batch: EventBatch, src: Nodes, dst: Nodes, seed: int
 ) -> tuple[dict[str, float], float]:
-    """Return the settings that answer the last events best, and how long the history took."""
+    """Return the settings that best answer the last events, and the time span of the history."""
     rows, one, other = ends.directed(src, dst)
     (one, asking), (other, answering) = (_numbered(ends.ids, nodes) for nodes in (one, other))
     sizes, op = (len(asking), len(answering)), batch.op[rows]

@@ -1,4 +1,4 @@
-"""Fitting the exact rule: of whatever its features are made. Numpy alone."""
+"""Fits the exact rule, for any kind of features, with NumPy alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def steady_recipe() -> None:
 def fit(
     batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
 ) -> State:
-    """Return the fitted state, all events played."""
+    """Return the fitted state after all events."""
     recipe = choices.recipe if isinstance(choices.recipe, Recipe) else Recipe()
     features = choices.features
     if isinstance(features, list):
@@ -115,7 +115,7 @@ def new_model(
 
 
 def _with_baseline(model: Model, embedding: Embedding, batch: EventBatch) -> Model:
-    """Play all events once for the messages at t0, the moment at which the user's vectors are right."""
+    """Play all events for the messages at t0, the moment when the user's vectors are right."""
     state = State(model)
     state.set_features(embedding.ids, embedding.vectors)
     state.apply(batch)

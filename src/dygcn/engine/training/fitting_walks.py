@@ -1,4 +1,4 @@
-"""Fitting a walk model, with or without features beside its rows: nothing is trained by gradient."""
+"""Fits a walk model, with or without given features beside its rows, without gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENOUGH = 0.002
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """Given features, and how they become a block."""
+    """Given features, and their projection to a block."""
 
     ids: IdColumn
     values: Float32  # (n, columns of x)
@@ -49,7 +49,7 @@ class Beside:
 
 
 def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside | None:
-    """Read ``["walks", x]``, given the type of the ids of the events; None: there are walks alone.
+    """Read ``["walks", x]``, given the type of the events' ids; None: there are only walks.
 
     At most half of the `dim` columns of a vector are for the features, and as many as x has directions.
     """
@@ -76,7 +76,7 @@ def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside
 
 
 def choose_share(model: Model, samples: Sequence[LinkSample]) -> tuple[Model, Sequence[LinkSample]]:
-    """Return the model with the share of features that predicts held-out links best, and samples to match.
+    """Return the model whose share of features predicts held-out links best, and matching samples.
 
     The share stays as it is where there are too few held-out links.
     """
@@ -98,7 +98,7 @@ def _with_share(model: Model, share: float) -> Model:
 
 
 def _weighed(sample: LinkSample, old: Model, new: Model) -> LinkSample:
-    """Return a sample as the new model would have read it: each block has another length."""
+    """Return a sample as if read with the new model, whose blocks have other lengths."""
     factors = np.ones(old.width, np.float32)
     for (columns, before), (_, after) in zip(old.blocks, new.blocks, strict=True):
         factors[columns] = after / before
@@ -120,7 +120,7 @@ def fit_walks(
     progress: Progress | None = None,
     beside: Beside | None = None,
 ) -> State:
-    """Return the fitted state, all events played; `beside`: with features beside the rows."""
+    """Return the fitted state after all events; `beside`: given features beside the rows."""
     blank = walk_model(batch, parts, choices, beside)
     coming = NextSample(blank, parts, recipe)
     found = held_out(blank, parts, recipe, coming, progress, beside)
@@ -169,7 +169,7 @@ def with_rows(
     products: int = PRODUCTS,
     near: RowTable | None = None,
 ) -> Model:
-    """Return the model with a row for each node of the graph, ghosts counted with what is left of them.
+    """Return the model with a row for each node; ghosts count with their remaining weight.
 
     Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS
     may round otherwise on another. Rows that begin `near` others depend on these, too.
@@ -223,7 +223,7 @@ def held_out(
     progress: Progress | None = None,
     beside: Beside | None = None,
 ) -> HeldOut:
-    """Return pairs of the last training steps, read with rows that were made before those steps."""
+    """Return pairs of the last training steps, read with rows made before those steps."""
     found = HeldOut(blank, len(parts), recipe)
     if not found.steps:
         return found
@@ -252,7 +252,7 @@ def _play(graph: Graph, parts: Sequence[EventBatch], progress: Progress | None) 
 
 
 def _undirected(a: Int32, b: Int32, weight: Float64, directed: bool) -> tuple[Int32, Int32, Float64]:
-    """Return each pair once: of a directed graph A + A^T."""
+    """Return each pair once; a directed graph becomes A + A^T."""
     if not directed:
         return a, b, weight
     low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b).astype(np.int64)

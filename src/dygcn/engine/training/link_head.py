@@ -1,4 +1,4 @@
-"""Learning the score of a link: a few dozen numbers, on training steps that the vectors have not seen.
+"""Fits the score of a link: a few dozen numbers, on training steps that the vectors have not seen.
 
 Vectors fitted on the same steps would know their links by heart, and would be trusted too much.
 """
@@ -48,7 +48,7 @@ PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.
 
 @dataclass(frozen=True, slots=True)
 class MarkedPairs:
-    """MarkedPairs with what is known of their past, as rows of a `LinkSample`."""
+    """Pairs as rows of a `LinkSample`, with their past and whether they are linked next."""
 
     first: Int64  # (m,)
     second: Int64  # (m,)
@@ -58,7 +58,7 @@ class MarkedPairs:
 
 @dataclass(frozen=True, slots=True)
 class LinkSample:
-    """Pairs of one held-out step, and their nodes; the last row is a node that is not there yet."""
+    """Pairs of one held-out step and their nodes; the last row stands for an unknown node."""
 
     vectors: Float32 | None  # (n, dim); None: they follow from the units, by matrices that are learned later
     units: Float32  # (K + 1, n, width)
@@ -103,7 +103,7 @@ def sample_links(
 def _draw_new(
     now: Int64, coming: Int64, count: int, high: int, random: np.random.Generator
 ) -> tuple[Int64, Bool]:
-    """Draw links that are not there yet between nodes that are, and pairs that stay apart."""
+    """Draw new links between present nodes, and pairs that stay unlinked."""
     before, warm = PairSet(now, high), np.zeros(high + 1, np.bool_)
     warm[now.ravel()] = True
     fresh = coming[(coming >= 0).all(axis=1)]
@@ -115,7 +115,7 @@ def _draw_new(
 def _draw_all(
     coming: Int64, active: Int64, count: int, high: int, random: np.random.Generator
 ) -> tuple[Int64, Bool]:
-    """Draw links of the next graph, and pairs of its nodes that are not linked there.
+    """Draw links of the next graph, and pairs of its nodes without a link.
 
     Nodes that are not there yet are numbered behind all others while negatives are drawn.
     """
@@ -143,7 +143,7 @@ def _draw(
 
 
 class HeldOut:
-    """The last training steps, set aside for the score of links."""
+    """The last training steps, held out for the score of links."""
 
     def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
         self.usable = steps - 1 if model.baseline is None else 0
@@ -160,11 +160,11 @@ class HeldOut:
 
     @property
     def steps(self) -> range:
-        """The steps that are set aside and have steps before them to fit on."""
+        """The held-out steps with earlier steps to fit on."""
         return range(self.first, self.usable) if self.first > 0 else range(0)
 
     def visit(self, state: State, step: int, edges: NextEdges) -> None:
-        """Take pairs from a step that is set aside."""
+        """Draw pairs from a step, if it is held out."""
         if step in self.steps:
             drawn = self._count, self._random, partial(_read, state)
             self.samples.append(sample_links(state.graph, state.model.unit, edges, *drawn))
@@ -179,7 +179,7 @@ def _read(state: State, nodes: Nodes) -> tuple[Float32 | None, Float32]:
 
 @dataclass(frozen=True)
 class PairColumns:
-    """What the score looks at, of many pairs: those of all samples behind each other."""
+    """The columns of the score for many pairs, of all samples one after the other."""
 
     plain: Float64  # (m, products + 8), see `pair_columns`
     pasts: Float64  # (m, 4), see `pair_pasts`
@@ -187,12 +187,12 @@ class PairColumns:
 
     @property
     def products(self) -> int:
-        """How many products of vectors there are."""
+        """The number of products of vectors."""
         return int(self.plain.shape[1]) - 2 * TRAITS
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough linked pairs and others to learn from."""
+        """Whether there are enough linked and unlinked pairs to fit."""
         return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
 
     def part(self, rows: Bool) -> PairColumns:
@@ -201,7 +201,7 @@ class PairColumns:
 
     @property
     def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """What all columns but the marks of a past are, at least and at most."""
+        """Return the minimum and maximum of each column, without the columns that mark a past."""
         known = self.pasts[self.pasts[:, KNOWN] > 0, AGE:EDGE]
         known = known if len(known) else np.zeros((1, EDGE - AGE))
         low, high = (
@@ -210,7 +210,7 @@ class PairColumns:
         return tuple(low), tuple(high)
 
     def only(self, parts: Collection[str]) -> PairColumns:
-        """Return zeros in all columns but those of some parts."""
+        """Return the columns, with zeros in all but these parts."""
         seen = {part: float(part in parts) for part in PARTS}
         shown = [seen["cosine"], seen["orders"], seen["traits"]]
         factors = np.repeat(shown, [1, self.products - 1, 2 * TRAITS])
@@ -236,7 +236,7 @@ def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: 
 def fit_heads(
     samples: Sequence[LinkSample], matrices: Float32 | None, parts: Collection[str] = PARTS
 ) -> dict[str, LinkHead]:
-    """Fit one head for each kind of link; a kind with too few pairs has none.
+    """Fit one head for each kind of link; a kind with too few pairs gets none.
 
     The matrices, all orders below each other, were fitted without the steps of the samples; None: samples
     have vectors. What is not in `parts` gets 0.
@@ -260,7 +260,7 @@ def fit_heads(
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
-    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN of too few."""
+    """Return the AUC of the cosine on held-out links: new ones, or all if those are few; NaN if too few."""
     if not samples:
         return float("nan")
     for kind in ("new", "all"):

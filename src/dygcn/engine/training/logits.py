@@ -21,7 +21,7 @@ _ENOUGH = 1e-10  # of the loss of a list: a step that gains less is the last
 
 
 def _spread(columns: Float64) -> tuple[Float64, Float64]:
-    """Return the centres of columns and their scales (infinite where all are equal)."""
+    """Return centre and scale of each column; the scale is infinite for a constant column."""
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
     return centre, np.where(scale < _FLAT, np.inf, scale)
 
@@ -79,7 +79,7 @@ def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None)
 
 
 def list_loss(columns: Float64, log_weight: Float64, coefficients: Float64) -> float:
-    """Return the mean of minus log P of the first entries of lists."""
+    """Return the mean over lists of minus log P of the first entry."""
     scores = columns @ coefficients + log_weight
     most = scores.max(axis=1)
     return float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1)) - scores[:, 0]).mean())

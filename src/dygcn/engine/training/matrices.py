@@ -66,7 +66,7 @@ def _unit(z: Float) -> tuple[Float, Float]:
 
 
 def _through_unit(gradient: Float, unit: Float, length: Float) -> Float:
-    """D unit(z) / dz takes away the part along z."""
+    """Return the gradient before normalisation: D unit(z) / dz removes the part along z."""
     along = np.einsum("ij,ij->i", gradient, unit)[:, None]
     result: Float = (gradient - along * unit) / length
     return result
@@ -83,7 +83,7 @@ FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting
 
 @dataclass(frozen=True, slots=True)
 class StepSample:
-    """Nodes as they were at one step, and which of them are linked at the next."""
+    """Nodes at one step, and which of them are linked at the next."""
 
     inputs: Inputs  # (n, (K + 1) * width) what the matrices act on, all orders side by side
     offset: Float32 | None  # (n, dim) added to the vectors, where the model keeps an embedding fresh
@@ -211,7 +211,7 @@ class _Drawer:
         return keys
 
     def draw(self) -> _Group:
-        """Return one group."""
+        """Return one random group."""
         recipe, random, sample = self._recipe, self._random, self._sample
         drawn = random.integers(len(sample.pairs), size=recipe.pairs)
         pairs = sample.pairs[drawn].astype(np.int64)

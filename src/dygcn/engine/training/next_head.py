@@ -1,4 +1,4 @@
-"""Learning the score of what comes next: a conditional logit over lists of the last training events.
+"""Fits the score of the next event: a conditional logit over lists of the last training events.
 
 A list is an event, and others that it might have been. Candidates are drawn from every node that can be an
 answer, newcomers included: candidates drawn only from those seen already would teach the score who was drawn.
@@ -40,7 +40,7 @@ _ABSENT = -np.inf
 
 @dataclass(frozen=True, slots=True)
 class NextLists:
-    """Candidates of events, the answer of each list first."""
+    """Lists of candidates for events; each begins with the answer."""
 
     event: Int64  # (l,) which of the events
     raw: Float64  # (l, e, 20) see `history.columns.RAW`
@@ -52,7 +52,7 @@ class NextLists:
 def draw_lists(
     history: EventHistory, batch: EventBatch, begin: int, count: int, random: np.random.Generator
 ) -> NextLists:
-    """Play events with times through an empty history, and draw a list for some before they are counted.
+    """Play timed events through an empty history, and draw lists for some, each before it is counted.
 
     Every end of an event can be a candidate, and has a number in the history from the start. There are at
     most `count` lists, of the event `begin` and later ones.
@@ -120,7 +120,7 @@ def _candidates(
 
 
 def _others(taken: Bool, count: int, random: np.random.Generator) -> Int32:
-    """Draw from those that are in no other stratum, as so many are."""
+    """Draw nodes from no other stratum."""
     if len(taken) <= 4 * count + 4 * OTHERS:
         return np.flatnonzero(~taken).astype(np.int32)
     some = _distinct(random.integers(0, len(taken), 3 * OTHERS, np.int32))
@@ -128,7 +128,7 @@ def _others(taken: Bool, count: int, random: np.random.Generator) -> Int32:
 
 
 def _distinct(nodes: Nodes) -> Nodes:
-    """Return nodes in their order, each once: of a few, faster than `numpy.unique`."""
+    """Return the distinct nodes in order; faster than `numpy.unique` for few."""
     nodes = np.sort(nodes)
     return nodes[np.append(True, nodes[1:] != nodes[:-1])] if len(nodes) else nodes
 
@@ -137,7 +137,7 @@ BEGIN = 0.5  # of all events, after which lists are drawn
 
 
 class NextSample:
-    """Lists of the later training events; and products of vectors, of those that steps set aside have.
+    """Lists of the later training events, with products of vectors for those in held-out steps.
 
     A model whose events have no times has no lists. The history has all events, since lists were drawn on
     the way; None: there are no lists.
@@ -166,7 +166,7 @@ class NextSample:
             self._products = np.zeros(shape)
 
     def follow(self, state: State, step: int) -> None:
-        """Play a held-out step, and read the vectors of the nodes in each list just before its event.
+        """Play a held-out step, and read the vectors of each list just before its event.
 
         Vectors of a state that is older, or that knows the event, would be weighed for what they are not.
         Of the last step, events after the last list are not played.
@@ -187,7 +187,7 @@ class NextSample:
             state.apply(part_of(part, seen, len(part)))
 
     def fit(self) -> NextHead | None:
-        """Return the score of what comes next; None: there was too little to learn from."""
+        """Return the score of the next event; None if there are too few lists."""
         if self._lists is None:
             return None
         if self._products is None:
@@ -197,7 +197,7 @@ class NextSample:
 
 
 def products_of(state: State, nodes: Nodes) -> Float64:
-    """Return products of the vector of the first node with those of others; zeros without a vector."""
+    """Return products of the first node's vector with the others'; zeros without a vector."""
     here = np.flatnonzero(nodes >= 0)
     found = np.zeros((len(nodes) - 1, count_products(state.model.orders)))
     if nodes[0] < 0 or len(here) < 2:
@@ -218,7 +218,7 @@ _GAIN = 0.005  # of the log-likelihood of a held-out event, above which products
 def fit_next(
     lists: NextLists, span: float, products: Float64 | None = None, held: Bool | None = None
 ) -> NextHead | None:
-    """Return the score; None: there are too few lists.
+    """Return the score; None if there are too few lists.
 
     Products, (l, e, n), of the vectors of askers and candidates become columns if the last lists are
     likelier with them, by weights that the lists before were asked for. `held` are the lists that have
@@ -245,7 +245,7 @@ def fit_next(
 
 
 def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[Float64, Float64]:
-    """Return what is near without products, and what is near if products help the last third.
+    """Return weights without products, and with products if these help on the last third.
 
     Both are the same array where products do not help.
     """
@@ -260,7 +260,7 @@ def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int6
 def _judged(
     columns: Float64, log_weight: Float64, cut: int, begin: Float64 | None = None
 ) -> tuple[Float64, float]:
-    """Return weights fitted on the lists before one, and how unlikely answers of the others are with them."""
+    """Return weights fitted on the lists before `cut`, and their loss on the other lists."""
     weights, low, high = _fitted(columns[:cut], log_weight[:cut], begin)
     return weights, list_loss(columns[cut:].clip(low, high), log_weight[cut:], weights)
 

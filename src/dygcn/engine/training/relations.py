@@ -1,4 +1,4 @@
-"""The weights of relations: given, equal, or chosen by how well they separate new links from other pairs.
+"""Fits the weights of relations: given, equal, or chosen to separate new links from other pairs.
 
 Weights are tried one relation after the other, from a small grid, on a walk model of few columns that has
 seen three quarters of the events. What it is judged by is the AUC of the cosine on pairs that are linked for
@@ -36,7 +36,7 @@ MARGIN = 0.002  # of AUC, by which another weight must be better than the one so
 def find_relation_weights(
     batch: EventBatch, asked: object, choices: Choices, progress: Progress | None = None
 ) -> dict[str, float]:
-    """Return the weight of each relation: as given by name, 1 for "equal" and None, or "choose"."""
+    """Return the weight of each relation: by name as given, 1 for "equal" or None, or "choose"."""
     assert batch.relation is not None
     names = batch.relation.names
     if isinstance(asked, Mapping):
@@ -59,7 +59,7 @@ def find_relation_weights(
 def _choose(
     batch: EventBatch, equal: dict[str, float], choices: Choices, progress: Progress | None
 ) -> dict[str, float]:
-    """Try weights, one group of relations after the other; the most frequent relation keeps weight 1."""
+    """Try weights, one group of relations after another; the most frequent relation has weight 1."""
     assert batch.relation is not None
     if choices.whole_weights:
         raise OptionError('whole_weights=True does not go with relation_weights="choose": name the weights')
@@ -93,7 +93,7 @@ def _choose(
 
 
 class _Question:
-    """Pairs that are linked for the first time in the last quarter of the events, and others.
+    """Pairs first linked in the last quarter of the events, and other pairs.
 
     Who is linked does not depend on weights: equal ones say it.
     """
@@ -123,7 +123,7 @@ class _Question:
         self._ends: tuple[IdColumn, IdColumn] = graph.ids.names(ends[:, 0]), graph.ids.names(ends[:, 1])
 
     def judge(self, weights: dict[str, float]) -> float:
-        """Return the AUC of the cosine, with these weights of relations."""
+        """Return the AUC of the cosine with these weights of relations."""
         blank = walk_model(self._before, [], dataclasses.replace(self._choices, relations=weights))
         graph = blank.new_graph()
         play(graph, self._before)
@@ -136,7 +136,7 @@ class _Question:
 
     @staticmethod
     def _vectors(state: State, nodes: Nodes) -> Float64:
-        """Return vectors, zeros for nodes without an edge."""
+        """Return vectors; zeros for nodes without an edge."""
         found = np.zeros((len(nodes), state.model.dim))
         here = nodes >= 0
         found[here] = read_vectors(state.model, state.exact, state.graph, nodes[here])

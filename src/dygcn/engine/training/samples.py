@@ -1,4 +1,4 @@
-"""What training looks at: what is held out, and messages at t with the edges of the graph at t + 1.
+"""Training samples: held-out events, and messages at step t with the edges of step t + 1.
 
 Messages do not depend on the matrices, so they are taken once while the events are played.
 """
@@ -29,12 +29,12 @@ are drawn: few, since what paths weigh beside products depends on how many edges
 
 
 def first_held_out(usable: int, recipe: Recipe) -> int:
-    """Return the first step that is set aside, of so many that have a next one."""
+    """Return the first held-out step, given the number of steps that have a next one."""
     return usable - int(recipe.held_out * usable)
 
 
 def last_events(one: Int64, t: Float64) -> Bool:
-    """Return which events are held out: the last quarter, or the ends of visits.
+    """Return which events are held out: the last quarter, or the second halves of visits.
 
     Where most of the nodes that ask in the last quarter had not come before, few could be judged by it.
     Then the second half of what each does after the first quarter is held out: a node is asked with what it
@@ -54,7 +54,7 @@ def last_events(one: Int64, t: Float64) -> Bool:
 
 
 def some_pairs(src: Nodes | Int64, dst: Nodes | Int64, random: np.random.Generator) -> Bool:
-    """Return which events without times are held out: all events of some pairs, in either direction."""
+    """Return which undated events are held out: all events of some pairs, in either direction."""
     low, high = np.minimum(src, dst).astype(np.int64), np.maximum(src, dst)
     pairs, pair = np.unique(low << 32 | high, return_inverse=True)
     held: Bool = (random.random(len(pairs)) < AT_RANDOM)[pair]
@@ -66,25 +66,25 @@ def some_pairs(src: Nodes | Int64, dst: Nodes | Int64, random: np.random.Generat
 
 @dataclass(frozen=True, slots=True)
 class NextEdges:
-    """The graph at the next step, by the user's ids."""
+    """The edges of the next step, by user ids."""
 
     first: Int64  # (e,) the two ends of every edge, as places in `active`
     second: Int64
     active: IdColumn  # every node that has one
 
     def nodes_in(self, graph: Graph) -> tuple[Nodes, Nodes, Nodes]:
-        """Return both ends of every edge and every active node as nodes of another graph, -1: not there."""
+        """Return both ends of every edge, and every active node, as nodes of another graph; -1 if absent."""
         active = graph.find(self.active)
         return active[self.first], active[self.second], active
 
 
 def play(graph: Graph, batch: EventBatch) -> None:
-    """Apply events to a graph that no state follows."""
+    """Apply events to a graph without a state."""
     graph.release(apply_batch(graph, batch).left)
 
 
 class NextGraph:
-    """The graph one step ahead: links alone, no messages. It has the first `played` steps already."""
+    """The graph one step ahead, without messages. The first `played` steps are already applied."""
 
     def __init__(self, graph: Graph, steps: Sequence[EventBatch], played: int = 0) -> None:
         self._graph = graph
@@ -92,7 +92,7 @@ class NextGraph:
         self._at = played - 1
 
     def move_to(self, step: int) -> NextEdges:
-        """Apply events up to and with a step; return its edges."""
+        """Apply all events up to a step, inclusive; return the edges."""
         while self._at < step:
             play(self._graph, next(self._steps))
             self._at += 1
@@ -115,7 +115,7 @@ def collect_samples(
     progress: Progress | None = None,
     visit: Callable[[int, NextEdges], None] | None = None,
 ) -> list[StepSample]:
-    """Play the events through the state, to the end, and keep what training needs on the way.
+    """Play the events through the state, and collect the training samples on the way.
 
     Step i gives the messages, step i + 1 the edges. A single step is its own next one. `visit` is called with
     the number of each step that has a next one, and with the edges of that.
@@ -163,7 +163,7 @@ def _sample(
 
 
 def _read_inputs(state: State, nodes: Nodes) -> tuple[Inputs, Float32 | None]:
-    """Return what the matrices act on, all orders side by side, and what is added to the vectors."""
+    """Return the inputs of the matrices, all orders side by side, and an offset of the vectors or None."""
     model, rule, graph = state.model, state.exact, state.graph
     orders = range(model.orders + 1)
     if model.baseline is None:

@@ -46,7 +46,7 @@ def leading_block(
     products: int = PRODUCTS,
     begin: NDArray[Any] | None = None,
 ) -> Float32:
-    """Return M Q: the matrix times orthonormal columns that nearly span its leading singular vectors.
+    """Return M Q, where Q has orthonormal columns that nearly span M's leading singular vectors.
 
     `multiply` replaces a block by M times it, `products` times. Two in a row need no orthonormal columns
     in between: float32 keeps what they do. `begin` is near to begin with; rows of zeros, and by default
@@ -69,7 +69,7 @@ def leading_block(
 
 
 def rotation(block: Float32, rank: int) -> Float64:
-    """Return what turns a block Y = U s V^T into the leading columns of U s: those of V.
+    """Return the leading columns of V, which turn a block Y = U s V^T into the leading columns of U s.
 
     A row of Y V keeps the precision of the row of Y, however small it is beside others.
     """
@@ -78,7 +78,7 @@ def rotation(block: Float32, rank: int) -> Float64:
 
 
 def orthonormalise(block: Float32) -> None:
-    """Put orthonormal columns of the same span in the place of a block.
+    """Replace a block, in place, by orthonormal columns with the same span.
 
     Columns that depend on others become small or random ones.
     """
@@ -104,7 +104,7 @@ def gram(block: Float32) -> Float64:
 
 
 def turn_rows(block: Float32, matrix: Float) -> None:
-    """Put the rows times a matrix in the place of the leading columns of a block."""
+    """Multiply the rows of a block by a matrix, in place, into its leading columns."""
     if np.abs(matrix).max(initial=0.0) < _LARGE:
         matrix = matrix.astype(np.float32)
     with np.errstate(invalid="ignore"):
@@ -113,13 +113,13 @@ def turn_rows(block: Float32, matrix: Float) -> None:
 
 
 def parts_of(block: Float32) -> Iterator[Float32]:
-    """Yield views of rows, few enough to be copied."""
+    """Yield views of blocks of rows, each small enough to copy."""
     for begin in range(0, len(block), _BLAS_ROWS):
         yield block[begin : begin + _BLAS_ROWS]
 
 
 def _upper_factor(matrix: Float64) -> Float:
-    """Return R of R^T R = matrix, with as much added to the diagonal as that needs."""
+    """Return R with R^T R = matrix, plus the multiple of the identity that this needs."""
     shift = 0.0
     while True:
         try:
@@ -166,7 +166,7 @@ class Sparse:
     values: Float32
 
     def multiply(self, block: Float32, scratch: Float32) -> None:
-        """Replace a block by the product with it; `scratch` has places for `COLUMNS` columns."""
+        """Replace a block, in place, by the product; `scratch` has space for `COLUMNS` columns."""
         rows, width = block.shape
         for begin in range(0, width, COLUMNS):
             count = min(COLUMNS, width - begin)
@@ -248,29 +248,29 @@ def _check(first: Int32, second: Int32, weight: Float64, nodes: int, rank: int, 
 
 
 class _Reporter:
-    """Reports how far a factorisation came: walks are one half, products of matrices the other."""
+    """Reports the progress of a factorisation: half walks, half matrix products."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._count = 0
 
     def done(self, count: int) -> None:
-        """Note that so many of 2 * `PRODUCTS` pieces are done, at least."""
+        """Record that at least so many of 2 * `PRODUCTS` pieces are done."""
         self._count = max(self._count, count)
         if self._progress is not None:
             self._progress(self._count, 2 * PRODUCTS, "factorising walks")
 
     def one_more(self) -> None:
-        """Note that one piece more is done."""
+        """Record one more piece."""
         self.done(min(self._count + 1, 2 * PRODUCTS))
 
     def finish(self) -> None:
-        """Note that all is done."""
+        """Record the end."""
         self.done(2 * PRODUCTS)
 
 
 def _by_degree(first: Int32, second: Int32, nodes: int, keys: UInt64 | None) -> tuple[Int64, Int32]:
-    """Return the nodes that have edges, most edges first, and the place of every node in this order."""
+    """Return the nodes with edges, highest degree first, and every node's rank in this order."""
     degree = np.zeros(nodes, np.int64)
     walk_kernels.count_ends(first, second, degree)
     np.negative(degree, out=degree)
@@ -281,7 +281,7 @@ def _by_degree(first: Int32, second: Int32, nodes: int, keys: UInt64 | None) -> 
 
 
 def _core_size(first: Int32, second: Int32, place: Int32, active: int, rank: int, budget: int) -> int:
-    """Return how many nodes fit the budget, with the edges between them and walks of one step."""
+    """Return the number of nodes whose edges and one-step walks fit into the budget."""
     if _bytes_needed(active, 2 * len(first), len(place), rank) <= budget:
         return active
     edges = np.zeros(len(place), np.int64)
@@ -300,7 +300,7 @@ def _core_size(first: Int32, second: Int32, place: Int32, active: int, rank: int
 
 
 def _bytes_needed(core: int, arcs: int, nodes: int, rank: int, joined: int = 0) -> int:
-    """Return the most bytes in use at a time; `joined`: pairs that walks of more than one step join."""
+    """Return the peak memory in bytes; `joined`: pairs connected by walks of more than one step."""
     around = _NODE * nodes
     sorting = (2 * _ARC) * arcs + 16 * core
     walking = _ARC * (arcs + joined) + _ROW_OF_WALKS * core
@@ -325,7 +325,7 @@ def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: i
 
 
 def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[int, int]:
-    """Return the longest walks that fit, and a bound of the pairs they join; nothing is made to find out."""
+    """Return the longest walks that fit, and a bound on the pairs they connect, without computing any."""
     core, count = len(arcs.start) - 1, len(arcs.columns)
     lengths = np.diff(arcs.start).astype(np.float64)
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
@@ -342,14 +342,14 @@ def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[in
 
 
 def _least_ahead(arcs: Sparse, lengths: Float64) -> float:
-    """Return how many multiplications a third step takes at least: two steps reach what a neighbour has."""
+    """Return a lower bound on the multiplications of a third step."""
     some = lengths > 0
     reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
     return float(lengths[some] @ reached)
 
 
 def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: _Reporter) -> Sparse:
-    """Return M, of which at most so many entries are not zero."""
+    """Return M, with at most so many non-zero entries."""
     core = len(degree)
     logs = Sparse(np.zeros(core + 1, np.int64), np.empty(most, np.int32), np.empty(most, np.float32))
     share, queue = np.zeros((3, core)), np.empty((3, core), np.int32)
@@ -368,7 +368,7 @@ def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: 
 def _factorise(
     logs: Sparse, rank: int, seed: int, products: int, begin: Int8 | None, reporter: _Reporter
 ) -> tuple[Float, float]:
-    """Return U s, as leading columns, and the length below which a row of it is nothing but rounding."""
+    """Return U s, as leading columns, and the length below which its rows are only rounding."""
     core = len(logs.start) - 1
     if core <= rank + OVERSAMPLE:
         exact = _exact_rows(logs, rank)
@@ -388,7 +388,7 @@ def _factorise(
 
 
 def _columns_together(logs: Sparse, width: int, seed: int) -> Float32:
-    """Return the product with a random matrix of one 1 or -1 in each row, which costs next to nothing."""
+    """Return the product with a random matrix of one 1 or -1 in each row, which is very cheap."""
     core = len(logs.start) - 1
     random, block = np.random.default_rng([seed, 9]), np.zeros((core, width), np.float32)
     to, sign = random.integers(0, width, core, np.int32), random.choice(np.array([-1, 1], np.float32), core)
