@@ -1,4 +1,4 @@
-"""What compiled kernels take from C, written in Python for kernels that run uncompiled.
+"""Python versions of the C primitives that compiled kernels use, for kernels that run uncompiled.
 
 A kernel module is a plain `.py` file. The `.pxd` file beside it gives its functions C types, and Cython
 compiles both when the package is built. Where no C compiler was to be had, the same `.py` runs as it is.
@@ -31,14 +31,14 @@ def folded(left: int, right: int) -> int:
 
 
 def prefetch_8(array: NDArray[Any], at: int) -> None:
-    """Ask for an element of an array before it is needed; it has no effect on any value."""
+    """Prefetch an element of an array; no value changes."""
 
 
 prefetch_32 = prefetch_64 = prefetch_words = prefetch_8
 
 
 def load_64(array: NDArray[Any], at: int) -> int:
-    """Read a number that another process may be writing: the one from before, or the one from after."""
+    """Read a number that another process may be writing: either the old value or the new one."""
     return int(array[at])
 
 
@@ -48,4 +48,4 @@ def store_64(array: NDArray[Any], at: int, value: int) -> None:
 
 
 def fence() -> None:
-    """Let no read or write move from one side of this call to the other, as other processes see them."""
+    """Order memory accesses: no other process sees one from one side of this call moved to the other."""

@@ -27,12 +27,12 @@ warnings.warn(
 
 
 def cpu_level() -> str:
-    """Return the CPU level of the loops, "none" where they are not compiled."""
+    """Return the CPU level of the compiled loops; "none" if they are not compiled."""
     return "none"
 
 
 class RowBlock:
-    """Rows of int8, int16, int32 or int64 in one contiguous array, which is kept alive and never moves."""
+    """Rows of int8, int16, int32 or int64 in one contiguous array, which stays alive and never moves."""
 
     def __init__(self, array: Stored) -> None:
         if array.ndim != 2 or not array.flags.c_contiguous or array.dtype.kind != "i":
@@ -45,7 +45,7 @@ class RowBlock:
 
 
 def prefetch_row(block: RowBlock, at: int) -> None:
-    """Ask for a row before it is needed. Rows lie anywhere in gigabytes; it has no effect on any value."""
+    """Prefetch a row; no value changes."""
 
 
 def clear_row(block: RowBlock, at: int) -> None:
@@ -70,13 +70,13 @@ def number_at(block: RowBlock, at: int, column: int) -> int:
 
 
 def add_row(stored: RowBlock, at: int, table: RowBlock, row: int, weight: int) -> None:
-    """Add one row of a table, times a weight. Sums may wrap around on the way and fit at the end."""
+    """Add a row of a table, times a weight. Sums may wrap around in between, and fit at the end."""
     change = np.int64(weight) * table.array[row].astype(np.int64)
     stored.array[at] += change.astype(stored.array.dtype)
 
 
 def write_message(stored: RowBlock, at: int, inverse: float, out: RowBlock, to: int) -> None:
-    """M = round(s / deg), the only function that makes a message of a sum; `inverse` is 1 / deg.
+    """Write M = round(s / deg), the only conversion of sums to messages; `inverse` is 1 / deg.
 
     A product and a rounding in IEEE double precision: the same bits on every machine, and never
     outside the range of what was averaged.
@@ -148,7 +148,7 @@ def write_squares(rows: Float32, out: Float64) -> None:
 
 
 def write_dots(left: Float32, left_at: Int64, right: Float32, right_at: Int64, out: Float64) -> None:
-    """Write the products of rows that are named into zeros."""
+    """Write the products of the named rows into zeros."""
     out[:] = _dots(left[left_at].astype(np.float64), right[right_at].astype(np.float64))
 
 

@@ -1,4 +1,4 @@
-"""Every loop over rows on random rows, as one digest: the same at all CPU levels, and uncompiled."""
+"""Runs every loop over rows on random rows, for one digest: the same at all CPU levels, and uncompiled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ READ = 19  # rows: some at once, and some that are left
 def change_rows(
     stored: RowBlock, table: RowBlock, messages: RowBlock, rows: Int32, factors: Int64, was: float, now: float
 ) -> int:
-    """Use every loop that changes integers; return what they say."""
+    """Run every loop that changes integers; return the results."""
     first = add_all(stored, 0, table, rows, factors, 1, len(rows), len(rows), was, now, messages, 0)
     second = add_all(stored, 1, table, rows, factors, 0, len(rows), 0, was, now, messages, -1)
     add_row(stored, 1, table, 0, factors[0])
@@ -56,7 +56,7 @@ def change_rows(
 def read_rows(
     block: RowBlock, steps: Float64, floor: float, total: Float64, units: Float32, ones: Float32
 ) -> None:
-    """Use every loop from integers to floats."""
+    """Run every loop from integers to floats."""
     n = len(units)
     add_units(block, n, floor, 0.7, total)
     write_units(block, 0, n, steps, floor, units)
@@ -73,7 +73,7 @@ def multiply_rows(
     weights: Float32,
     out: Float32,
 ) -> None:
-    """Use every product of rows of floats."""
+    """Run every product of rows of floats."""
     write_squares(left, squares)
     write_dots(left, at, left, at, dots)
     write_scores(left, every, left[0], scores)

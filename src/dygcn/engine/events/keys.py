@@ -23,7 +23,7 @@ _MULTIPLY_2 = 0x94D049BB133111EB
 
 
 def mix(x: int) -> int:
-    """Scramble 64 bits (the finaliser of SplitMix64): every input bit reaches every output bit."""
+    """Mix 64 bits (the finaliser of SplitMix64): every input bit affects every output bit."""
     x = word((x ^ (x >> 30)) * _MULTIPLY_1)
     x = word((x ^ (x >> 27)) * _MULTIPLY_2)
     return x ^ (x >> 31)
@@ -68,7 +68,7 @@ def keys_of(ids: IdColumn) -> UInt64:
 
 
 def salted(keys: UInt64, salt: int) -> UInt64:
-    """Return other keys, so that ids can be drawn at random and the same way wherever they are stored."""
+    """Return other keys, for a random order of ids that is the same in every process."""
     drawn = np.empty(len(keys), np.uint64)
     out = drawn
     with cython.nogil:

@@ -1,4 +1,4 @@
-"""Numbers that take the decoder of JSON a thousand times longer than others are counted before it sees them.
+"""Counts numbers that would take the JSON decoder a thousand times longer than others, before it runs.
 
 A decimal number near the ends of the range of floats (1e300, 1e-310) is read in 20 to 40 us, where others
 take 0.03: six bytes of a body would hold the interpreter for as long as six kilobytes of ordinary events.
@@ -24,7 +24,7 @@ _LOWER, _UPPER = 101, 69  # e, E
 
 
 def count_long_exponents(data: Bytes) -> int:
-    """Count the numbers of a JSON text, outside of strings, whose exponent has three digits or more."""
+    """Count the numbers of a JSON text, outside of strings, with a three-digit exponent or longer."""
     with cython.nogil:
         found = _count(data)
     return found
@@ -54,7 +54,7 @@ def _count(data: Bytes) -> int:
 
 
 def reads_slowly(body: bytes) -> bool:
-    """Return whether a JSON text has more numbers of a long exponent than its length makes up for."""
+    """Return whether a JSON text has too many numbers with long exponents for its length."""
     if len(body) < 5 * FEW:  # too short for so many
         return False
     return count_long_exponents(np.frombuffer(body, np.uint8)) > FEW + len(body) // BYTES_A_NUMBER

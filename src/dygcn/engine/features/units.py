@@ -27,7 +27,7 @@ _SOON, _FAR = 8, 16  # rounds ahead
 
 
 class UnitTable:
-    """Where rows come from. Nothing in it ever changes."""
+    """A table from which rows are drawn or looked up. It never changes."""
 
     def __init__(
         self, hashed: bool, seed: int, hashes: UInt64, slots: Int32, rows: Int8, secret: UInt64
@@ -41,7 +41,7 @@ class UnitTable:
 
 
 def hashed_table(seed: int, width: int) -> UnitTable:
-    """Return where rows of +1 and -1 come from."""
+    """Return the table of rows of +1 and -1."""
     nothing = np.empty(0, np.uint64)
     return UnitTable(
         True, seed, nothing, np.empty(0, np.int32), np.empty((0, width), np.int8), np.zeros(2, np.uint64)
@@ -49,7 +49,7 @@ def hashed_table(seed: int, width: int) -> UnitTable:
 
 
 def row_table(hashes: UInt64, rows: Int8) -> UnitTable:
-    """Return where rows with these hashes come from; of two rows with one hash the first counts."""
+    """Return the table of rows with these hashes; of two rows with one hash the first counts."""
     secret = np.frombuffer(os.urandom(16), np.uint64) | np.uint64(1)
     slots = np.full(1 << max((2 * len(hashes)).bit_length(), 1), -1, np.int32)
     table = UnitTable(False, 0, hashes, slots, rows, secret)
@@ -67,12 +67,12 @@ def place_rows(table: UnitTable) -> None:
 
 
 def _home(table: UnitTable, wanted: int) -> int:
-    """Return where a hash is looked for first."""
+    """Return the home slot of a hash."""
     return folded(word(wanted) ^ word(table.secret[0]), table.secret[1]) & (len(table.slots) - 1)
 
 
 def _place(table: UnitTable, wanted: int) -> int:
-    """Return the slot of a hash, or the free slot where it would be."""
+    """Return the slot of a hash, or the free slot where it belongs."""
     at = _home(table, wanted)
     while table.slots[at] >= 0 and table.hashes[table.slots[at]] != wanted:
         at = (at + 1) & (len(table.slots) - 1)
@@ -80,7 +80,7 @@ def _place(table: UnitTable, wanted: int) -> int:
 
 
 def units_of(table: UnitTable, wanted: UInt64) -> tuple[Int8, Int64]:
-    """Return the row of each key or hash, zeros where there is none, and 1 where there is one."""
+    """Return the row of each key or hash, zeros if absent; and 1 where it is present."""
     n = len(wanted)
     rows, marks = np.empty((n, table.arrays[2].shape[1]), np.int8), np.empty(n, np.int64)
     block, has = RowBlock(rows), marks
@@ -118,7 +118,7 @@ def _draw(table: UnitTable, key: int, out: RowBlock, to: int) -> None:
 
 
 def _ask(table: UnitTable, wanted: int) -> None:
-    """Ask for the row that stands first where a hash is looked for, before it is needed."""
+    """Prefetch the row in the home slot of a hash."""
     row = table.slots[_home(table, wanted)]
     if row >= 0:
         prefetch_words(table.hashes, row)

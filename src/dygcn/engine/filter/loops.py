@@ -82,7 +82,7 @@ class FilterArrays:
 
 
 def _age(of: FilterArrays, which: int, t: float) -> float:
-    """Return a time in half-lives: beyond `MOST_OCTAVES`, where doubles have no parts, all are the same."""
+    """Return a time in half-lives; beyond `MOST_OCTAVES`, where doubles lose fractions, all are the same."""
     age: float = t / of.half_life[which]
     return max(-MOST_OCTAVES, min(MOST_OCTAVES, age))
 
@@ -93,7 +93,7 @@ def octave_of(of: FilterArrays, which: int, t: float) -> float:
 
 
 def weight_of(of: FilterArrays, which: int, t: float) -> int:
-    """Return the weight of an edge with a time, 0 where its octave is outside the window."""
+    """Return the weight of an edge with a time; 0 if its octave is outside the window."""
     if of.half_life[which] == 0:
         return 1
     octave = octave_of(of, which, t)
@@ -111,7 +111,7 @@ def _is_beyond(of: FilterArrays, which: int, t: float, top: int) -> bool:
 
 
 def follow(of: FilterArrays, batch: BatchArrays, found: int, timed: bool) -> int:
-    """Add what a batch did to pairs; return how many weights have an octave beyond the window.
+    """Add the changes of a batch to pairs; return the number of weights with an octave beyond the window.
 
     Those are left out: `follow_later` adds them after the base moved.
     """
@@ -160,7 +160,7 @@ def _add_weights(of: FilterArrays, row: int, to: int, weight: int, recent: int) 
 
 
 def follow_later(of: FilterArrays, batch: BatchArrays, found: int, tops: Int64) -> int:
-    """Add the weights that `follow` left out, beyond these octaves; return how many are left out still."""
+    """Add weights that `follow` skipped, beyond these octaves; return how many are still skipped."""
     beyond = 0
     with cython.nogil:
         for p in range(found):
@@ -219,7 +219,7 @@ def load(of: FilterArrays, pull: ArcArrays, nodes: int) -> None:
 
 
 def _next_message(of: FilterArrays, row: int) -> bool:
-    """Write the message of an asking node and its change; return whether it changed."""
+    """Write the message of an asking node, and its change; return whether it changed."""
     edges = of.out[of.asker[row]]
     factor = MESSAGE_SCALE / sqrt(edges) if 0 < edges <= MOST_EDGES else 0.0
     moved = False
@@ -233,7 +233,7 @@ def _next_message(of: FilterArrays, row: int) -> bool:
 
 
 def tell(of: FilterArrays, pull: ArcArrays) -> None:
-    """Send the changes of all messages that changed to the answers of their nodes."""
+    """Send all changed messages to the answers of their nodes."""
     with cython.nogil:
         for i in range(of.sizes[DIRTY]):
             row = of.dirty_rows[i]
@@ -287,7 +287,7 @@ def advance(of: FilterArrays, pull: ArcArrays, nodes: int, rows: int, which: int
 
 
 def prepare(of: FilterArrays, powers: Float64) -> int:
-    """Write the sums that moved as scores read them; `powers` has the factor of each number of edges.
+    """Write the moved sums in the form that scores read; `powers` has the factor of each number of edges.
 
     Returns how many rows were touched; they stay listed for the caller.
     """

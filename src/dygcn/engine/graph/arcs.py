@@ -120,7 +120,7 @@ def count_new(arcs: ArcArrays, n: int, nodes: Nodes, new: Int64) -> None:
 
 
 def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> None:
-    """Add the pool and table entries that counted arcs can take to `needed[at]` and `needed[at + 1]`.
+    """Add the pool and table entries that counted arcs may need to `needed[at]` and `needed[at + 1]`.
 
     A node that was visited has minus its count in `extra`, so that it is visited once.
     """
@@ -137,7 +137,7 @@ def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> 
 
 
 def forget_needs(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
-    """Set the counts back to zero."""
+    """Reset the counts to zero."""
     for i in range(n):
         arcs.extra[nodes[i]] = 0
 
@@ -165,7 +165,7 @@ def _take_block(arcs: ArcArrays, size: int) -> int:
 
 
 def _give_back(arcs: ArcArrays, node: int) -> None:
-    """Chain a node's block to the free ones of its size; blocks lie on multiples of the smallest."""
+    """Put a node's block on the free list of its size; blocks lie at multiples of the smallest."""
     if arcs.capacity[node] > 0:
         c = _class_of(arcs.capacity[node])
         if (SMALLEST_BLOCK << c) > arcs.capacity[node]:
@@ -188,7 +188,7 @@ def _copy_block(arcs: ArcArrays, node: int, other: ArcArrays, base: int) -> None
 
 
 def reserve(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
-    """Give each node the block that it may need at the end of the batch; `extra` is zero after it."""
+    """Give each node a block for its arcs at the end of the batch; resets `extra` to zero."""
     for k in range(n):
         node = nodes[k]
         total = arcs.count[node] - arcs.extra[node]
@@ -203,7 +203,7 @@ def reserve(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 
 
 def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
-    """Give back the blocks of nodes without an arc."""
+    """Free the blocks of nodes without arcs."""
     for i in range(n):
         if arcs.count[nodes[i]] == 0:
             _give_back(arcs, nodes[i])
@@ -290,7 +290,7 @@ def is_upper(arcs: ArcArrays, node: int, other: int) -> bool:
 
 
 def tier_is_due(arcs: ArcArrays, node: int, count: int, heavy_from: int) -> bool:
-    """Return whether a node with `count` arcs belongs to another tier; see `graph.tiers`."""
+    """Return whether a node with `count` arcs must change its tier; see `graph.tiers`."""
     tier = arcs.tiers[node]
     return bool(count >> tier >= heavy_from or (tier > 0 and 4 * count >> tier < heavy_from))
 
@@ -325,7 +325,7 @@ def partition(arcs: ArcArrays, nodes: Nodes) -> None:
 
 
 def put_right(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> int:
-    """Move single arcs to the part of their block where they belong; return how many moved."""
+    """Move single arcs to the right part of their block; return how many moved."""
     moved = 0
     with cython.nogil:
         for k in range(len(nodes)):
@@ -347,7 +347,7 @@ def put_right(arcs: ArcArrays, nodes: Nodes, other: Nodes) -> int:
 
 
 def _check_nodes(arcs: ArcArrays, nodes: Nodes) -> None:
-    """Refuse numbers that are no nodes: callers in plain Python may pass any."""
+    """Refuse numbers that are no nodes, since plain Python code may pass any."""
     for k in range(len(nodes)):
         if nodes[k] < 0 or nodes[k] >= len(arcs.start):
             raise IndexError(f"{nodes[k]} is no node; there is capacity for {len(arcs.start)}")
@@ -394,7 +394,7 @@ def list_arcs(
 
 
 def pool_of_all(arcs: ArcArrays) -> int:
-    """Return how much pool all arcs take if every block is as small as possible."""
+    """Return the pool that all arcs need if every block is as small as possible."""
     total = 0
     for node in range(len(arcs.count)):
         if arcs.count[node] > 0:
@@ -403,7 +403,7 @@ def pool_of_all(arcs: ArcArrays) -> int:
 
 
 def copy_blocks(arcs: ArcArrays, other: ArcArrays) -> None:
-    """Copy every block to the empty pool of another holder, one after the other, as small as possible."""
+    """Copy every block to another holder's empty pool, without gaps, as small as possible."""
     with cython.nogil:
         for node in range(len(arcs.count)):
             size = _block_size(arcs.count[node]) if arcs.count[node] > 0 else 0

@@ -1,4 +1,4 @@
-"""Holders of arrays for loops that write a batch: of the batch, of nodes, and of all of a graph."""
+"""Holders of the arrays that loops use to write a batch: of the batch, of nodes, of the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EventArrays:
 
 
 class BatchArrays:
-    """Arrays of one batch, which the next one fills again. They never grow or move (see `PairBuffers`).
+    """Arrays of one batch, reused by the next. They never grow or move (see `PairBuffers`).
 
     Pairs are numbered in the order of their first mention, undirected ones as (lower, higher).
     """
@@ -71,7 +71,7 @@ class NodeArrays:
 
 
 class GraphArrays:
-    """All that the writing of a batch works on, and the options of the graph."""
+    """All arrays that writing a batch needs, and the options of the graph."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = arrays

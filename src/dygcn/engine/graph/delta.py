@@ -1,4 +1,4 @@
-"""The net effect of a batch: what each pair of nodes was before it, and what it is after. Loops only."""
+"""The net effect of a batch: every pair before and after it. Loops only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def number_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> 
 
 
 def seat_of(batch: BatchArrays, a: int, b: int) -> int:
-    """Return the seat of a pair in the table, or the free seat where it belongs."""
+    """Return the position of a pair in the table, or the free position where it belongs."""
     mask = len(batch.table) - 1
     at = pair_home(pair_key(a, b), mask, batch.secret[0], batch.secret[1])
     while batch.table[at] >= 0:
@@ -155,7 +155,7 @@ def play(
 
 
 def _is_forgotten(batch: BatchArrays, pair: int, clock: float, half_life: float) -> bool:
-    """Return whether a pair had a ghost that weighs nothing by now."""
+    """Return whether a pair's ghost has no weight left."""
     full = batch.ghosts[pair]
     return full > 0 and ghost_weight(full, batch.ghost_t[pair], clock, half_life) == 0
 
@@ -166,7 +166,7 @@ def _forget_contacts(batch: BatchArrays, pair: int) -> None:
 
 
 def _age(batch: BatchArrays, clock: float, half_life: float) -> None:
-    """Set pairs that are no edge to the weight of their ghosts; drop ghosts that weigh nothing."""
+    """Set pairs without an edge to the weight of their ghosts; drop ghosts without weight."""
     for p in range(batch.sizes[FOUND]):
         if batch.new[p] > 0:
             batch.ghosts[p] = 0
@@ -216,7 +216,7 @@ def play_weights(
     limit: int,
     refuse: bool,
 ) -> tuple[Bool, Int64]:
-    """Play events one by one; return which of them were refused, and what is stored of pairs in the end.
+    """Play events one by one; return which were refused, and the stored weights of pairs at the end.
 
     With `refuse`, an event that would bring one of its ends to the limit is refused. The half-life is that of
     ghosts, 0 where there are none.
@@ -272,7 +272,7 @@ def census(graph: GraphArrays, n: int) -> None:
 
 
 def _list(batch: BatchArrays, kind: int, node: int) -> None:
-    """Append a node to those that came, went or never were there: row kind + 1 of `nodes`."""
+    """Append a node to the list of its kind: came, went or never present; that is row kind + 1 of `nodes`."""
     batch.nodes[kind + 1, batch.sizes[kind]] = node
     batch.sizes[kind] += 1
 
@@ -291,7 +291,7 @@ def count_after(last: float, count: float, t: float, half_life: float) -> float:
 
 
 def touch_pair(batch: BatchArrays, pair: int, t: float, half_life: float) -> None:
-    """Add a contact to a pair; a late one adds what is left of it."""
+    """Add a contact to a pair; a late contact counts with its faded weight."""
     batch.count[pair] = count_after(batch.last[pair], batch.count[pair], t, half_life)
     if t >= batch.last[pair]:
         batch.last[pair] = t
@@ -304,7 +304,7 @@ def _touch_node(nodes: NodeArrays, node: int, t: float, half_life: float) -> Non
 
 
 def touch_nodes(graph: GraphArrays, found: int, src: Nodes, dst: Nodes, t: Float64) -> None:
-    """Add the contacts of a batch that is written to both ends of each event; no edge leaves a ghost.
+    """Add the contacts of a written batch to both ends of each event, in a graph without ghosts.
 
     A node that loses its last arc on the way is forgotten, as if the batch had been cut there, unless it
     stays without arcs. `change` is zero before and after: arcs that a node still has to gain.

@@ -1,4 +1,4 @@
-"""The loops of ghosts: what they weigh, which of them are due, and the table of them; see `memory`."""
+"""Loops over ghosts: their weights, which of them are due, and their table; see `ageing`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class GhostArrays:
 
 
 def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
-    """Return the weight left at `clock` of an edge that was removed at `t`; 0 when it is forgotten."""
+    """Return the weight at `clock` of an edge removed at `t`; 0 when it is forgotten."""
     passed, steps = (float(clock) - float(t)) / half_life, 1
     while steps <= DEEPEST and passed >= steps:
         steps += 1
@@ -59,7 +59,7 @@ def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:
 
 
 def weights_left(weight: Int64, t: Float64, clock: float, half_life: float) -> Int64:
-    """Return the weight left of each removed edge."""
+    """Return the remaining weight of each removed edge."""
     left = np.empty(len(weight), np.int64)
     out = left
     with cython.nogil:
@@ -69,7 +69,7 @@ def weights_left(weight: Int64, t: Float64, clock: float, half_life: float) -> I
 
 
 def recall(ghosts: GhostArrays, n: int, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
-    """Write the full weight and the time of removal of each of n pairs' ghosts, 0 where there is none."""
+    """Write the full weight and removal time of n pairs' ghosts; 0 where there is none."""
     for i in range(n):
         at = pair_find(ghosts.table, pair_key(a[i], b[i]))
         weight[i] = ghosts.weights[ghosts.table.slots[at]] if at >= 0 else 0
@@ -77,7 +77,7 @@ def recall(ghosts: GhostArrays, n: int, a: Nodes, b: Nodes, weight: Int64, t: Fl
 
 
 def recalled(ghosts: GhostArrays, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
-    """Return the full weight and the time of removal of each pair's ghost, 0 where there is none."""
+    """Return the full weight and removal time of each pair's ghost; 0 where there is none."""
     found = np.empty(len(a), np.int64), np.empty(len(a))
     weight, t = found
     with cython.nogil:
@@ -89,7 +89,7 @@ def recalled(ghosts: GhostArrays, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
 
 
 def _due(t: float, clock: float, half_life: float) -> float:
-    """Return a time not later than the next fall of the weight, and later than the clock."""
+    """Return a time after the clock, and not after the next loss of weight."""
     steps = 1.0 + floor((clock - t) / half_life)
     due: float = t + steps * half_life
     due -= 1e-15 * (abs(t) + steps * half_life)  # the floor above may round up a little earlier than this sum
@@ -98,7 +98,7 @@ def _due(t: float, clock: float, half_life: float) -> float:
 
 
 def take_due(ghosts: GhostArrays, clock: float) -> Int64:
-    """Take all due pairs from the queue; return those that still are ghosts."""
+    """Remove all due pairs from the queue; return those that still have ghosts."""
     due = np.empty(count_due(ghosts.queue, clock), np.int64)
     out = due
     found = 0
@@ -126,7 +126,7 @@ def queue_all(ghosts: GhostArrays, clock: float, half_life: float) -> None:
 def remember(
     ghosts: GhostArrays, a: Nodes, b: Nodes, weight: Int64, t: Float64, clock: float, half_life: float
 ) -> None:
-    """Write the ghost of each pair; weight 0 means none. The caller reserved capacity."""
+    """Write the ghost of each pair; weight 0 removes it. The caller has reserved capacity."""
     with cython.nogil:
         for i in range(len(a)):
             key = pair_key(a[i], b[i])

@@ -219,7 +219,7 @@ def intern_ids(ids: IdArrays, values: Int64, data: Any) -> Nodes:
 
 
 def resolve(ids: IdArrays, src: Int64, src_data: Any, dst: Int64, dst_data: Any, op: Int8) -> Nodes:
-    """Return the nodes of both ends of events, (2, n): added ends get one, those only removed need not have.
+    """Return the nodes of both ends of events, (2, n): added ends get one, removed ones may lack it.
 
     Adds come first: a remove may name what a later add brings.
     """
@@ -243,7 +243,7 @@ def resolve(ids: IdArrays, src: Int64, src_data: Any, dst: Int64, dst_data: Any,
 
 
 def _resolve_added(ids: IdArrays, src: Int64, dst: Int64, op: Int8, out: Nodes) -> None:
-    """Hash some rounds ahead, so that positions of the table are prefetched."""
+    """Hash some rounds ahead, to prefetch positions of the table."""
     n, mask = len(op), len(ids.table) - 1
     hashed = [word(0)] * 32  # two for each of the rounds ahead
     for i in range(-FAR, n):
@@ -272,7 +272,7 @@ def _resolve_texts(
 
 
 def forget(ids: IdArrays, nodes: Nodes) -> int:
-    """Give nodes back that belong to an id; return how many bytes of the arena are no longer used."""
+    """Release nodes that have an id; return how many bytes of the arena are no longer used."""
     mask, wasted = len(ids.table) - 1, 0
     _check_nodes(ids, nodes)
     with cython.nogil:
@@ -291,7 +291,7 @@ def _check_nodes(ids: IdArrays, nodes: Nodes) -> None:
 
 
 def _take_out(ids: IdArrays, node: int, mask: int) -> None:
-    """Remove a node from the table, shifting its followers back, and push it on the stack of free ones."""
+    """Remove a node from the table, shifting its followers back, and push it on the free stack."""
     at = word(ids.hashes[node]) & mask
     while ids.table[at] != node:
         at = (at + 1) & mask

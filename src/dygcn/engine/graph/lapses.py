@@ -1,4 +1,4 @@
-"""The loop that finds when edges leave by the clock; see `expiry`."""
+"""The loop that finds when edges expire; see `ageing.Expiry`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_EFFECT = -1
 
 
 class Lapses:
-    """The output of `find`, and what it needs."""
+    """Inputs and outputs of `find`."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = arrays
@@ -42,7 +42,7 @@ class Lapses:
 
 
 def note(lapses: Lapses, batch: BatchArrays) -> None:
-    """Queue the edges that were written, if they are new, or their last contact is earlier than it was."""
+    """Queue the written edges that are new, or whose last contact became earlier."""
     with cython.nogil:
         for p in range(batch.sizes[FOUND]):
             if batch.new[p] > 0 and (batch.old[p] <= 0 or batch.last[p] < batch.before[p]):
@@ -50,7 +50,7 @@ def note(lapses: Lapses, batch: BatchArrays) -> None:
 
 
 def queue_again(lapses: Lapses, pull: ArcArrays) -> None:
-    """Queue the pairs without an entry again that are edges."""
+    """Queue again the edges whose pairs lost their entry."""
     with cython.nogil:
         for i in range(lapses.counts[0]):
             key = lapses.unqueued[i]
@@ -72,7 +72,7 @@ def find(
     before: float,
     clock: float,
 ) -> int:
-    """Play events one by one; list the edges that leave between them, and return how many do.
+    """Play events one by one; list the edges that expire between them, and return their number.
 
     `seen` is, for each event, the greatest time that any part of the graph has seen by then. With relations,
     `cell` is the number of an event's (pair, relation), `first` the first number of each pair, and `value`
@@ -103,7 +103,7 @@ def find(
 
 
 def _begin(batch: BatchArrays, found: int) -> None:
-    """Set pairs to what they weigh before the events; `ghosts` marks pairs that lost their entry."""
+    """Set pairs to their weights before the events; `ghosts` marks pairs that lost their entry."""
     for p in range(found):
         batch.new[p] = max(batch.old[p], 0)
         batch.ghosts[p] = 0
@@ -146,7 +146,7 @@ def _let_go(
     now: float,
     count: int,
 ) -> int:
-    """Visit every pair that is due before event i; return how many edges have left by then."""
+    """Visit every pair that is due before event i; return the number of edges expired by then."""
     before, then = -1, NEVER
     while lapses.queue.size[0] > 0 and lapses.queue.times[0] <= now:
         due = lapses.queue.times[0]

@@ -1,4 +1,4 @@
-"""The loops of relations: a table from pairs of nodes to what each relation adds; see `relations`."""
+"""Loops over relations: a table from pairs of nodes to the weight of each relation; see `relations`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _slot_of(parts: PartArrays, key: int, relation: int) -> int:
 
 
 def recall(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16) -> Int64:
-    """Return what a relation adds to each pair, 0 where it adds nothing."""
+    """Return the weight of a relation in each pair; 0 where it has none."""
     found = np.zeros(len(a), np.int64)
     out = found
     with cython.nogil:
@@ -58,7 +58,7 @@ def recall(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16) -> Int64:
 
 
 def count(parts: PartArrays, a: Nodes, b: Nodes) -> Int64:
-    """Return how many relations add to each pair."""
+    """Return the number of relations in each pair."""
     found = np.zeros(len(a), np.int64)
     out = found
     with cython.nogil:
@@ -87,7 +87,7 @@ def listed(parts: PartArrays, a: Nodes, b: Nodes, total: int) -> tuple[Int16, In
 
 
 def put(parts: PartArrays, a: Nodes, b: Nodes, relation: Int16, weight: Int64) -> None:
-    """Write what relations add to pairs; 0 is no part. The caller reserved capacity."""
+    """Write the weights of relations in pairs; 0 removes a part. The caller has reserved capacity."""
     with cython.nogil:
         for i in range(len(a)):
             key = pair_key(a[i], b[i])
@@ -143,7 +143,7 @@ def _take_out(parts: PartArrays, key: int, slot: int) -> None:
 def play(
     pair: Int32, cell: Int64, src: Nodes, op: Int8, weight: Int64, total: Int64, value: Int64, every: int
 ) -> None:
-    """Turn events about relations into events about pairs, in order of arrival: the pair's total then.
+    """Turn events about relations into events about pairs, in order: each sets its pair's total.
 
     `pair` is below 0 where an event names none; `cell` is the number of its (pair, relation). `src`, `op` and
     `weight` are changed, and an event without effect gets the node -1. `total` (of pairs) and `value` (of

@@ -1,4 +1,4 @@
-"""Which change wrote the rows of a node last: other processes need it to read rows that are being written.
+"""Stamps of the change that last wrote a node's rows, with which other processes read consistently.
 
 A *tick* is one change of a state: an update, or a trial that was taken back. Before a change writes the first
 row of a node, it stamps the node with its number. A reader takes the number of the last finished change,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Ticks:
-    """Stamps of nodes (empty where no other process reads), and the number of the current change, (1,)."""
+    """Stamps of nodes (empty if no other process reads), and the number of the current change, (1,)."""
 
     def __init__(self, stamps: Int64, now: Int64) -> None:
         self.arrays = stamps, now
@@ -38,7 +38,7 @@ class Ticks:
 
 
 def stamp(ticks: Ticks, node: int) -> None:
-    """Stamp a node, before anything of it is written."""
+    """Stamp a node, before any of its rows is written."""
     if len(ticks.stamps) > 0:
         store_64(ticks.stamps, node, ticks.now[0])
         fence()
@@ -58,7 +58,7 @@ def stamp_all(ticks: Ticks, nodes: Nodes) -> None:
 
 
 def latest(ticks: Ticks, nodes: Nodes) -> int:
-    """Return the greatest stamp of nodes, 0 for none; after their rows were read."""
+    """Return the greatest stamp of nodes, 0 for none; call it after reading their rows."""
     found = 0
     with cython.nogil:
         fence()
@@ -68,7 +68,7 @@ def latest(ticks: Ticks, nodes: Nodes) -> int:
 
 
 def stamps_of(ticks: Ticks, nodes: Nodes, most: Int64) -> None:
-    """Raise `most` to the stamp of each node; after their rows were read."""
+    """Raise `most` to the stamp of each node; call it after reading their rows."""
     with cython.nogil:
         fence()
         for i in range(len(nodes)):
@@ -76,14 +76,14 @@ def stamps_of(ticks: Ticks, nodes: Nodes, most: Int64) -> None:
 
 
 def published(words: Int64, at: int) -> int:
-    """Read a number that another process publishes, before anything that it stands for."""
+    """Read a published number, before reading anything that it guards."""
     found = load_64(words, at)
     fence()
     return found
 
 
 def publish(words: Int64, at: int, value: int) -> None:
-    """Publish a number, after everything that it stands for."""
+    """Publish a number, after writing everything that it guards."""
     fence()
     store_64(words, at, value)
 
@@ -100,7 +100,7 @@ def new_ticks(nodes: int, zeros: Allocator, now: Int64) -> Ticks:
 
 
 def grown_ticks(ticks: Ticks, nodes: int, zeros: Allocator | None) -> Ticks:
-    """Return stamps of at least so many nodes; where no other process reads, there are none.
+    """Return stamps of at least so many nodes; empty ones stay empty, as no other process reads.
 
     Readers look at the old stamps until the change is published, and arrays that did not grow are written
     meanwhile: so whoever reads the old stamps shall find every node changed.

@@ -1,4 +1,4 @@
-"""Writing the net effect of a batch to the graph, all of it in one call. Loops only.
+"""Writes the net effect of a batch to the graph, in one call. Loops only.
 
 Nothing is written before it is known to fit: a call that finds too little capacity returns that, and can be
 made again. Nothing is allocated, so a call writes everything or nothing.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def apply_events(graph: GraphArrays, events: EventArrays) -> int:
-    """Play events and write their net effect, in a graph that remembers nothing; see `commit`.
+    """Play events and write their net effect, in a graph without ghosts; see `commit`.
 
     Or return `OVERWEIGHT`, having written nothing.
     """
@@ -169,7 +169,7 @@ def _write_changed(graph: GraphArrays, batch: BatchArrays, found: int) -> bool:
 
 
 def _capacity_for_arcs(batch: BatchArrays, n: int, directed: bool, pull: ArcArrays, push: ArcArrays) -> bool:
-    """Return whether the arcs fit; if not, `needed` is how much pool and table each direction takes."""
+    """Return whether the arcs fit; if not, `needed` gets the pool and table of each direction."""
     for i in range(4):
         batch.needed[i] = 0
     count_new(pull, n, batch.end_a, batch.weight)
@@ -207,7 +207,7 @@ def _list_arcs(batch: BatchArrays, found: int, directed: bool, nodes: NodeArrays
 
 
 def _list_nodes(batch: BatchArrays, found: int, named: Nodes, nodes: NodeArrays) -> int:
-    """List the ends of pairs, each once, then those of self loops; return how many these are together."""
+    """List the distinct ends of pairs, then those of self loops; return the length of the list."""
     n = 0
     for p in range(found):
         if p + FAR < found:
@@ -225,7 +225,7 @@ def _list_nodes(batch: BatchArrays, found: int, named: Nodes, nodes: NodeArrays)
 
 
 def _note(batch: BatchArrays, n: int, node: int, nodes: NodeArrays) -> int:
-    """List a node as the n-th, unless it is listed; return how many there are then."""
+    """Append a node to the touched ones, unless listed; return the length of the list."""
     if nodes.seen[node]:
         return n
     nodes.seen[node] = 1

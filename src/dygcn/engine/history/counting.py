@@ -1,4 +1,4 @@
-"""The loops of a history: they count one event after the other, and describe candidates.
+"""Loops over a history: they count events one by one, and describe candidates.
 
 Nothing here depends on how events were cut into batches. Counts that fade are kept as of the last event that
 touched them (see `graph.delta.count_after`), so an event costs the same however large the history is.
@@ -80,7 +80,7 @@ class HistoryArrays:
 
 
 def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
-    """Count events in order; `sizes` holds how far, so that an interrupted caller can go on.
+    """Count events in order; `sizes` records the progress, from which an interrupted caller continues.
 
     A removal undoes no count: it is noted of the pair, in both directions.
     """
@@ -146,12 +146,12 @@ def _step_between(of: HistoryArrays, node: int, partner: int) -> None:
 
 
 def _age(now: float, last: float, unit: float) -> float:
-    """Return the log age of a last event."""
+    """Return the log age of the last event."""
     return log1p(max(now - last, 0.0) / unit)
 
 
 def _left(count: float, last: float, now: float, half_life: float) -> float:
-    """Return the log of the rest of a fading count."""
+    """Return the log of what is left of a fading count."""
     return log1p(count * exp2(-max(now - last, 0.0) / half_life))
 
 
@@ -199,7 +199,7 @@ def describe(
     walks: tuple[Nodes, Nodes, Nodes],
     out: Float64,
 ) -> None:
-    """Write the columns of candidates (see `columns`) for asking nodes; -1 is a node never seen.
+    """Write the columns of candidates (see `columns`) for asking nodes; -1 is an unknown node.
 
     Walks are computed anew where an asking node differs from the one before.
     """
@@ -278,7 +278,7 @@ def _describe_edge(of: HistoryArrays, there: int, back: int, now: float, out: Fl
 
 
 def _place(ring: Int32, u: int, v: int, count: int, size: int) -> float:
-    """Return 1 / (1 + how many others came later) for a node in a ring of u, 0 for one that is not in it."""
+    """Return 1 / (1 + number of later entries) for a node in a ring of u; 0 if it is not in the ring."""
     others = 0
     for back in range(min(count, size)):
         at = ring[u, (count - 1 - back) % size]
@@ -295,7 +295,7 @@ def _place(ring: Int32, u: int, v: int, count: int, size: int) -> float:
 
 
 def partners_of(of: HistoryArrays, u: int, out: Nodes) -> int:
-    """Write the destinations that a node had, the newest pair first, as many as fit; return how many."""
+    """Write a node's destinations, the newest pair first, up to capacity; return how many."""
     count = 0
     pair = of.first[u]
     with cython.nogil:

@@ -1,4 +1,4 @@
-"""The loops of the readout. Every row is summed in one order, alone or among a million."""
+"""Loops of the readout. Every row is summed in one fixed order, alone or in a batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = 96  # that are read at once: what lies between the steps of a block stays
 
 
 class ReadOrder:
-    """One order of a model, and those after it."""
+    """One order of a model, and the next orders."""
 
     # weights: Its matrix, (width, dim), or the number in the place of one, (1, 1).
     # rest: The next order, or None.
@@ -49,7 +49,7 @@ class ReadOrder:
 
 
 class ReadBuffers:
-    """Working buffers for one call at a time, and what the rows of a model have in common."""
+    """Scratch for one call at a time, and the parameters shared by all rows of a model."""
 
     # weights: For each order its matrix, (width, dim), or the number in the place of one, (1, 1).
     # steps, feature_steps: What a message, and a feature as it is stored, is to be multiplied by,
@@ -80,7 +80,7 @@ class ReadBuffers:
 
 
 def _open(buffers: ReadBuffers, sums: Sequence[SumRows | None], pulls: Pulls | None) -> None:
-    """Set where messages of orders 1, 2 and so on come from, or None to free arrays; `pulls`: of the last."""
+    """Set the arrays of orders 1, 2 and so on, or None to free them; `pulls`: of the last order."""
     order = buffers.order
     for each in sums:
         order = order.rest
@@ -137,7 +137,7 @@ def _write_features(nodes: Nodes, n: int, ids: IdArrays, table: Any, buffers: Re
 def _add_projected(
     order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers, out: Float32, first: int
 ) -> None:
-    """Add what `buffers.units` gives in this order, and then the next orders."""
+    """Add one order from `buffers.units`, then the following orders."""
     add_product(buffers.units, n, order.weights, out, first)
     if order.rest is not None:
         _write_messages(order.rest, nodes, n, buffers)
@@ -154,7 +154,7 @@ def read_mixed(
     buffers: ReadBuffers,
     out: Float32,
 ) -> int:
-    """Write ``unit(sum over k of w_k unit(h_k))``; return how many have no length, and stay as they are."""
+    """Write ``unit(sum over k of w_k unit(h_k))``; rows of length 0 stay; return their number."""
     none = 0
     _open(buffers, sums, pulls)
     with cython.nogil:
@@ -170,7 +170,7 @@ def read_mixed(
 
 
 def _add_mixed(order: ReadOrder, nodes: Nodes, n: int, buffers: ReadBuffers) -> None:
-    """Add the orders after this one."""
+    """Add the following orders."""
     if order.rest is not None:
         _write_messages(order.rest, nodes, n, buffers)
         add_units(buffers.messages, n, buffers.floor, order.rest.weights[0, 0], buffers.total)

@@ -43,7 +43,7 @@ ReachedArrays = namedtuple("ReachedArrays", "nodes orders")
 
 
 class Work(Holder):
-    """What `gather` fills: pushes as they are listed, then sorted by receiver."""
+    """The output of `gather`: pushes as listed, then sorted by receiver."""
 
     # node, row, factor: Of each push: its receiver, the row of the table that is added, what it is
     #   taken times.
@@ -64,7 +64,7 @@ class Work(Holder):
 
 
 class MessageBuffer(Holder):
-    """The messages that one order hands to the next."""
+    """The messages that one order passes to the next."""
 
     # table: Old messages of the senders of changed arcs, then the changes of messages; no rows:
     #   nobody asks.
@@ -93,7 +93,7 @@ class ArcChanges(Holder):
 
 
 class Arcs:
-    """What all orders of an update share."""
+    """The arcs that all orders of an update share."""
 
     # changes, count: The arcs that changed, and how many these are.
     # senders: Their senders, each once.
@@ -120,7 +120,7 @@ class Marks(Holder):
 
 
 class ReachedNodes(Holder):
-    """The nodes that an update changed, and at which order."""
+    """The nodes that an update changed, with their orders."""
 
     def __init__(self, nodes: Nodes, orders: Int8) -> None:
         self.arrays = ReachedArrays(nodes, orders)
@@ -136,7 +136,7 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Return whether a thread's part of the nodes, 30 bits, one for each block of nodes, has node v.
+    """Return whether node v is in a thread's part, given as 30 bits, one for each block of nodes.
 
     A division by the number of threads would cost as much as everything else that is done for a push; one
     by a constant is a multiplication.
@@ -150,7 +150,7 @@ def is_own(v: int, own: Int8) -> bool:
 
 
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
-    """List nodes, each once, and which of these each was; return how many there are.
+    """List the distinct nodes, and each node's index in the list; return its length.
 
     `place` holds -1 before and after.
     """
@@ -168,7 +168,7 @@ def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, r
 
 
 def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
-    """Return the nodes, each once, and which of these each was."""
+    """Return the distinct nodes, and each node's index among them."""
     found, row = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.int32)
     into, rows = found, row
     with cython.nogil:
@@ -177,13 +177,13 @@ def distinct_rows(nodes: Nodes, place: Int32) -> tuple[Nodes, Int32]:
 
 
 def _listeners(push: ArcArrays, sender: int, sums: SumRows) -> int:
-    """Return how many of the first arcs of a sender's block contain all receivers of its pushes."""
+    """Return the length of the prefix of a sender's arcs that contains all receivers of its pushes."""
     count: int = push.upper[sender] if sums.partial and push.tiers[sender] > 0 else push.count[sender]
     return count
 
 
 def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
-    """Return the tier that listeners of a sender must be above for it to push to them."""
+    """Return the tier above which a listener must be for a sender to push to it."""
     bar: int = push.tiers[sender] if sums.partial and push.tiers[sender] > 0 else -1
     return bar
 
@@ -199,7 +199,7 @@ def count_pushes(frontier: MessageBuffer, senders: int, push: ArcArrays, sums: S
 
 
 def _span(pushes: int, nodes: int) -> int:
-    """Return how many low bits of a node's number are left out of the number of its span.
+    """Return how many low bits of a node's number are dropped for the number of its span.
 
     Pushes are sorted span by span: the marks, receivers and pushes of one span fit the nearest caches. All
     nodes are one span where there are few pushes.
@@ -249,7 +249,7 @@ def _count_spans(
 
 
 def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
-    """List one push with those to its span; `spans` then says where they end."""
+    """Append a push to those of its span; `spans` then holds their ends."""
     at = work.spans[v >> bits]
     work.spans[v >> bits] = at + 1
     work.node[at] = v
@@ -353,7 +353,7 @@ def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
 
 
 def _degrees(found: int, shift: int, frontier: MessageBuffer, sums: SumRows, work: Work) -> int:
-    """Note degrees before and after, and where rows lie; return how many lie in the wrong place for them."""
+    """Write degrees before and after, and slots of rows; return the number of misplaced rows."""
     moving = 0
     unit = 1  # not 1 << shift: C would shift an int of 32 bits
     unit <<= shift
@@ -387,7 +387,7 @@ def gather(
     work: Work,
     pushes: int,
 ) -> tuple[int, int, int]:
-    """Gather one order: what each receiver of this part of the nodes has to add, and its degree.
+    """Gather one order: each receiver's pushes and degree, for this part of the nodes.
 
     The rows that will be added stand in the table of the frontier: the old messages of changed arcs'
     senders, taken times the change of the weight, and the change of each sender's message, taken times
@@ -418,7 +418,7 @@ def gather_part(
     work: Work,
     pushes: int,
 ) -> tuple[int, int, int]:
-    """Gather for one part of the nodes, while other threads gather for others."""
+    """Gather for one part of the nodes, in parallel with other threads."""
     with cython.nogil:
         gathered = gather(frontier, senders, arcs, mine, sums, marks, work, pushes)
     return gathered
@@ -427,7 +427,7 @@ def gather_part(
 def note_orders(
     nodes: Nodes, n: int, order: int, seen: Int8, reached: ReachedNodes, reached_count: int
 ) -> int:
-    """Append those of the first `n` nodes that no lower order changed; return how many there are now."""
+    """Append those of the first `n` nodes that no lower order reached; return the new count."""
     for i in range(n):
         if i + FAR < n:
             prefetch_8(seen, nodes[i + FAR])
@@ -441,7 +441,7 @@ def note_orders(
 
 
 def next_ring(ring: Nodes, seen: Int8, start: Int64, count: Int32, others: Int32) -> Nodes:
-    """Return the nodes that aggregate a ring of nodes and were not seen, and mark them as seen."""
+    """Return the nodes that aggregate a ring of nodes and are not marked as seen, and mark them."""
     found = np.empty(int(np.asarray(count)[np.asarray(ring)].sum()), np.int32)
     out, n = found, 0
     with cython.nogil:

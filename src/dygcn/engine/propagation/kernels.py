@@ -62,7 +62,7 @@ AT_ONCE = 96  # rows; no more are fetched before the first is needed
 
 
 class Tools(Holder):
-    """What an update works with: pushes, marks of nodes, reached nodes, messages of heavy nodes."""
+    """The working memory of an update: pushes, marks of nodes, reached nodes, heavy nodes' messages."""
 
     def __init__(self, work: Work, marks: Marks, reached: ReachedNodes, heavy: HeavyRows) -> None:
         self.arrays = work, marks, reached, heavy
@@ -70,7 +70,7 @@ class Tools(Holder):
 
 
 class Step(Holder):
-    """One order: its sums, the messages it hands on, its number, and the next step; None: it is the last."""
+    """One order: its sums, output messages, number, and the next step; None for the last."""
 
     def __init__(self, sums: SumRows, out: MessageBuffer, order: int, following: Step | None = None) -> None:
         self.arrays = sums, out, order, following
@@ -87,7 +87,7 @@ def _prefetch_sums(sums: SumRows, node: int, slot: int) -> None:
 
 
 def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
-    """Return whether a node pulls, or did: then its stored sum does not tell whether all of it moved."""
+    """Return whether a node pulls or pulled messages: its stored sum alone cannot show a change then."""
     found: bool = pull.upper[v] > 0
     for c in range(first, stop):
         found = found or work.sorted_factor[c] == 0  # a change over a pulled arc, which may be gone by now
@@ -104,7 +104,7 @@ def _add_up(
     out_row: int,
     pull: ArcArrays,
 ) -> int:
-    """Add to the row of each gathered receiver; return how many messages changed.
+    """Add the pushes to each gathered receiver's row; return the number of changed messages.
 
     The table of `out` takes by how much, a row for each from `out_row` on; it has no rows for the last order.
     Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on, who
@@ -170,7 +170,7 @@ def add_part(
     changed_senders: int,
     pull: ArcArrays,
 ) -> int:
-    """Add to the rows of one part of the nodes, while other threads add to those of others.
+    """Add to the rows of one part of the nodes, in parallel with other threads.
 
     `at` is how many receivers the parts before this one have, `changed_senders` how many rows of the table of
     `out` are those of senders of changed arcs.
@@ -189,7 +189,7 @@ def do_order(
     step: Step,
     reached: int,
 ) -> tuple[int, int, int, int]:
-    """Gather and write one order, or return what is in the way of it, having written nothing.
+    """Gather and write one order; or write nothing, and return the reason.
 
     Return `DONE`, how many receivers there were, how many of them changed, how many nodes were reached so
     far; or `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers
@@ -228,7 +228,7 @@ def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows)
 
 
 def _first_arc(node: int, pull: ArcArrays, sums: SumRows) -> int:
-    """Return where the arcs of a node begin that its sum is of."""
+    """Return the start of a node's arcs that its stored sum covers."""
     first: int = pull.start[node] + (pull.upper[node] if sums.partial else 0)
     return first
 
@@ -246,7 +246,7 @@ def _sum_row(
 def sum_neighbours(
     low: int, high: int, pull: ArcArrays, message: RowBlock, sums: SumRows, shift: int
 ) -> None:
-    """Write the sums of nodes low..high - 1 from nothing; absent messages are zeros, all in stored units."""
+    """Compute the sums of nodes low..high - 1; absent messages are zeros, all in stored units."""
     with cython.nogil:
         for v in range(low, high):
             slot, start, stop = sums.slot[v], _first_arc(v, pull, sums), pull.start[v] + pull.count[v]
@@ -260,7 +260,7 @@ def sum_neighbours(
 
 
 class UpdatePlan(Holder):
-    """All that an update in one call works in, and buffers for one event."""
+    """Everything an update in one call works on, with buffers for one event."""
 
     # arcs: The graph's, with a buffer for those that change.
     # start, wanted: Buffers for the features of their senders, and for the keys of these.
@@ -281,7 +281,7 @@ class UpdatePlan(Holder):
 
 
 def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
-    """Mark nodes that left, note nodes that came; return how many nodes were reached."""
+    """Mark nodes that left, record nodes that came; return the number of reached nodes."""
     reached_count = 0
     for i in range(batch.sizes[WENT]):
         plan.tools.marks.seen[batch.nodes[2, i]] = 1  # who left is reported by the graph
@@ -296,7 +296,7 @@ def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
 
 
 def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
-    """Fill in what order 1 starts from: senders, arcs, features; return how many senders there are."""
+    """Fill in the input of order 1: senders, arcs, features; return the number of senders."""
     arcs = plan.arcs.count
     n = number_nodes(batch.arcs, arcs, arcs, plan.tools.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):
@@ -319,7 +319,7 @@ def _orders_from(
     reached: int,
     added: int,
 ) -> tuple[int, int, int, int]:
-    """Do order after order; return the one that could not be done, or `ALL_DONE`, and how far it went."""
+    """Run the remaining orders; return the one that could not run, or `ALL_DONE`, and the progress."""
     last = step.following is None
     old = 0 if last else changed_senders
     status, found, changed, now = do_order(frontier, senders, plan.arcs, old, plan.tools, step, reached)
@@ -338,7 +338,7 @@ def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> N
 
 
 def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int, int]:
-    """Take what was written to the graph through every order."""
+    """Propagate what was written to the graph through every order."""
     plan.arcs.count = batch.sizes[MOVED] if plan.graph.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(plan.tools.reached.nodes) or plan.arcs.count > len(plan.wanted):
         return NOT_BEGUN, 0, 0, 0
@@ -353,7 +353,7 @@ def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int, int
 
 
 def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
-    """Return how many of the touched nodes belong to another tier now."""
+    """Return how many touched nodes must change their tier."""
     due = 0
     for i in range(batch.sizes[TOUCHED]):
         node = batch.nodes[0, i]
@@ -386,7 +386,7 @@ def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int
 def update_edge(
     plan: UpdatePlan, a: int, b: int, op: int, weight: int, t: float
 ) -> tuple[int, int, int, int, int, int]:
-    """Apply one event, as `update_at_once` does, without an array made for it."""
+    """Apply one event, as `update_at_once` does, without allocating an array."""
     with cython.nogil:
         plan.src[0], plan.dst[0], plan.op[0], plan.weight[0] = a, b, op, weight
         if len(plan.t) > 0:

@@ -1,4 +1,4 @@
-"""Loops over pulled messages: those of heavy nodes, kept as rows, which readers add to what is stored.
+"""Loops over pulled messages: heavy nodes' messages, kept as rows, which readers add to stored sums.
 
 Which messages are pulled, the order of the arcs in each block says (see `graph.tiers`).
 """
@@ -37,7 +37,7 @@ HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier
 
 
 class Earlier(Holder):
-    """Messages before their last change, for readers in other processes, which are one change behind.
+    """The previous version of each message, for readers in other processes, which are one change behind.
 
     Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
     """
@@ -69,7 +69,7 @@ class HeavyRows(Holder):
 
 
 class PulledArcs(Holder):
-    """Over which arcs each node pulls: `upper` of them, from `start` on; their other ends and weights."""
+    """The arcs over which each node pulls: `upper` of them, from `start`; other ends and weights."""
 
     def __init__(self, start: Int64, upper: Int32, others: Int32, weights: Int64) -> None:
         self.arrays = start, upper, others, weights
@@ -77,7 +77,7 @@ class PulledArcs(Holder):
 
 
 class Pulls(Holder):
-    """What a reader adds to the sums of the last order: arcs, messages, and the unit of the sums."""
+    """What a reader adds to the sums of the last order: arcs, messages, and the sums' unit."""
 
     # arcs: Whom each node pulls.
     # heavy: Their messages.
@@ -89,7 +89,7 @@ class Pulls(Holder):
 
 
 class Scratch:
-    """A row to add up in, of either width that rows of the last order have, and what is added to it."""
+    """Rows to sum up in, one of each width that the last order has, and a row to add."""
 
     def __init__(self, width: int) -> None:
         self.narrow = RowBlock(np.empty((1, width), np.int32))
@@ -98,7 +98,7 @@ class Scratch:
 
 
 def keep(heavy: HeavyRows, at: int) -> None:
-    """Before a message is written in a change for the first time: keep what it was, where others read."""
+    """Save the previous version of a message before its first write in a change, if others read."""
     if heavy.earlier is None:
         return
     last = heavy.earlier.ticks.stamps[at]
@@ -115,14 +115,14 @@ def keep(heavy: HeavyRows, at: int) -> None:
 
 
 def keep_all(heavy: HeavyRows, rows: Int32) -> None:
-    """Keep several messages; see `keep`."""
+    """Save the previous versions of several messages; see `keep`."""
     with cython.nogil:
         for i in range(len(rows)):
             keep(heavy, rows[i])
 
 
 def follow(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
-    """Bring the messages of heavy nodes up to date with the first changes of a frontier.
+    """Update the messages of heavy nodes from the first changes of a frontier.
 
     Those whose messages moved, and who have listeners still, are noted.
     """
@@ -141,13 +141,13 @@ def follow(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -
 
 
 def follow_frontier(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
-    """Do the same, for plain Python."""
+    """Do what `follow` does, for plain Python."""
     with cython.nogil:
         follow(heavy, frontier, n, push)
 
 
 def _pulled_degree(arcs: PulledArcs, heavy: HeavyRows, node: int) -> int:
-    """Return the weight of the neighbours whose messages a node pulls, of those that have one."""
+    """Return the total weight of a node's pulled neighbours that have a message."""
     start, degree = arcs.start[node], 0
     for i in range(start, start + arcs.upper[node]):
         at, weight = heavy.slot[arcs.others[i]], arcs.weights[i]
@@ -167,7 +167,7 @@ def _add_pulled(arcs: PulledArcs, heavy: HeavyRows, node: int, shift: int, out: 
 def write_whole(
     sums: SumRows, pulls: Pulls, nodes: Nodes, n: int, scratch: Scratch, out: RowBlock, has: Int64
 ) -> None:
-    """Write messages of the last order: of what is stored and what is pulled; see `write_messages`."""
+    """Write complete messages of the last order, stored plus pulled parts; see `write_messages`."""
     first = 0
     for i in range(n + 1):
         if i + AHEAD < n:
@@ -198,7 +198,7 @@ def _write_one(
     out: RowBlock,
     to: int,
 ) -> None:
-    """Write the message of a node that pulls some; `total` is the row of `scratch` to add up in."""
+    """Write the message of a node that pulls; `total` is the row of `scratch` to sum up in."""
     slot = sums.slot[node]
     clear_row(total, 0)
     if slot >= 0:
@@ -231,7 +231,7 @@ def _write_one(
 
 
 def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
-    """Return messages of the last order, (n, width), and 1 where there is one, (n,)."""
+    """Return complete messages of the last order, (n, width), and 1 where there is one, (n,)."""
     rows, marks = np.empty((len(nodes), width), np.int32), np.empty(len(nodes), np.int64)
     out, has, scratch = RowBlock(rows), marks, Scratch(width)
     with cython.nogil:
@@ -240,7 +240,7 @@ def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[In
 
 
 def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
-    """Add what nodes pull to rows and degrees of their own, as whole numbers: logical values."""
+    """Add what nodes pull to their rows and degrees, in integers: logical values."""
     out = RowBlock(rows)
     with cython.nogil:
         for i in range(len(nodes)):
@@ -252,7 +252,7 @@ def add_pulled(pulls: Pulls, nodes: Nodes, rows: Int64, degree: Int64) -> None:
 
 
 class PulledCopies:
-    """What a reader copied of the arcs and messages of another process, to read from it as from its own."""
+    """Local copies of another process's arcs and messages, to read from."""
 
     # nodes, rows, width: How many nodes and messages the other process has places for; columns of a
     #   message.
@@ -266,16 +266,16 @@ class PulledCopies:
         self.reserve(AT_ONCE)
 
     def reserve(self, arcs: int) -> None:
-        """Have places for so many arcs."""
+        """Grow to so many arcs."""
         self.arcs = PulledArcs(*self._nodes, np.empty(arcs, np.int32), np.empty(arcs, np.int64))
 
     def pulls(self, shift: int) -> Pulls:
-        """Return what was copied last, for `write_whole`."""
+        """Return the last copies, for `write_whole`."""
         return Pulls(self.arcs, self.heavy, shift)
 
 
 def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) -> int:
-    """Copy a message as it was after a change; return the change that made it so, or `CHANGED`.
+    """Copy a message as of a change; return the change that wrote it, or `CHANGED`.
 
     A message that was copied before is not copied again.
     """
@@ -305,7 +305,7 @@ def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) ->
 def _copy_arcs(
     arcs: PulledArcs, heavy: HeavyRows, node: int, tick: int, copies: PulledCopies, used: int
 ) -> int:
-    """Copy the arcs over which a node pulls, and the messages; return the latest change of these.
+    """Copy a node's pulled arcs and messages; return the latest change of these, or `CHANGED`.
 
     Another process may be writing: numbers are checked before they are used as positions.
     """
@@ -335,7 +335,7 @@ def _copy_arcs(
 def copy_pulled(
     arcs: PulledArcs, heavy: HeavyRows, nodes: Nodes, tick: int, copies: PulledCopies, latest: Int64
 ) -> bool:
-    """Copy what nodes pull, as it was after a change; return whether that was possible.
+    """Copy everything that nodes pull, as of a change; return False if it changed meanwhile.
 
     `latest` takes, for each node, the last change of a message that it pulls. Arcs are those of now: the
     caller looks at the stamps of the nodes afterwards.

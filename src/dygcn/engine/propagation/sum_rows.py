@@ -1,4 +1,4 @@
-"""The rows of sums of one order, as compiled loops see them; messages are made of them.
+"""One order's rows of sums, for compiled loops; messages are computed from them.
 
 Rows of nodes of small degree are narrow, and lie where the node does. Those of others are wide, and `slot`
 says where they lie. Where narrow rows are pooled, `slot` says where these lie, too, in numbers below NARROW.
@@ -34,7 +34,7 @@ SumArrays = namedtuple(
 
 
 class Holder:
-    """Arrays for loops, which read them as attributes; a copy is made of the same arrays."""
+    """A holder of arrays, which loops read as attributes; a copy shares the arrays."""
 
     def __init__(self, arrays: tuple[Any, ...]) -> None:
         self.arrays: Any = arrays
@@ -44,7 +44,7 @@ class Holder:
 
 
 class SumRows(Holder):
-    """Arrays of one order. They never grow or move: a larger one is another one."""
+    """Arrays of one order. They never grow or move: a larger holder replaces them."""
 
     # degree: For each node, the weights of the neighbours that have a message.
     # slot: For each node, which wide row is its own, or NARROW; where rows are pooled, NARROW says
@@ -68,17 +68,17 @@ class SumRows(Holder):
 
 
 def inverse_of(degree: int) -> float:
-    """Return 1 / deg, and 0 for a node that has no neighbour with a message."""
+    """Return 1 / deg; 0 for a node without a neighbour that has a message."""
     return 1.0 / float(degree) if degree > 0 else 0.0
 
 
 def narrow_row(slot: int, node: int) -> int:
-    """Return where the narrow row of a node lies, given its slot."""
+    """Return the index of a node's narrow row, given its slot."""
     return node if slot == NARROW else -2 - slot
 
 
 def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64, first: int = 0) -> None:
-    """Write the messages of the first `n` nodes, zero where there is none, and 1 where there is one.
+    """Write the messages of the first `n` nodes, zero if absent; and 1 where present.
 
     They are written to row `first` of `out` and those behind it.
     """
@@ -97,7 +97,7 @@ def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int6
 
 
 def messages_of(sums: SumRows, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
-    """Return the messages of nodes, (n, width), zero where there is none, and 1 where there is one, (n,)."""
+    """Return the messages of nodes, (n, width), zero if absent; and 1 where present, (n,)."""
     rows, marks = np.empty((len(nodes), width), np.int32), np.empty(len(nodes), np.int64)
     out, has = RowBlock(rows), marks
     put_messages(sums, nodes, out, has)
@@ -105,13 +105,13 @@ def messages_of(sums: SumRows, nodes: Nodes, width: int) -> tuple[Int32, Int64]:
 
 
 def put_messages(sums: SumRows, nodes: Nodes, out: RowBlock, has: Int64) -> None:
-    """Write the messages of nodes, and 1 where there is one; see `write_messages`."""
+    """Write the messages of nodes, and 1 where present; see `write_messages`."""
     with cython.nogil:
         write_messages(sums, nodes, len(nodes), out, has)
 
 
 def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> tuple[int, int]:
-    """Count the rows that need a wide place for these degrees, and those that need a narrow one of a pool."""
+    """Return how many rows must become wide for these degrees, and how many need a pooled narrow row."""
     wide, narrow = 0, 0
     with cython.nogil:
         for i in range(len(nodes)):
@@ -124,7 +124,7 @@ def count_moves(sums: SumRows, nodes: Nodes, degree: Int64) -> tuple[int, int]:
 
 
 def place_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
-    """Move rows to where their degree wants them; back only well below the limit, lest they flap."""
+    """Move rows to the width for their degree; back to narrow only well below the limit."""
     with cython.nogil:
         for i in range(len(nodes)):
             at = sums.slot[nodes[i]]
@@ -137,7 +137,7 @@ def place_rows(sums: SumRows, nodes: Nodes, degree: Int64) -> None:
 
 
 def drop_rows(sums: SumRows, nodes: Nodes) -> None:
-    """Take the rows of nodes away, where rows are pooled."""
+    """Clear the rows of nodes and release them, where rows are pooled."""
     with cython.nogil:
         for i in range(len(nodes)):
             at = sums.slot[nodes[i]]

@@ -36,7 +36,7 @@ def count_ends(first: Int32, second: Int32, count: Int64) -> None:
 
 
 def count_inner_edges(first: Int32, second: Int32, place: Int32, count: Int64) -> None:
-    """Add to `count[i]` the edges that come in when the node at place i does, after those before it."""
+    """Add to `count[i]` the number of edges from the node at place i to nodes at lower places."""
     with cython.nogil:
         for edge in range(len(first)):
             count[max(place[first[edge]], place[second[edge]])] += 1
@@ -244,7 +244,7 @@ def write_dense(start: Int64, columns: Int32, values: Float32, dense: Float64) -
 
 
 def find_bad_edge(first: Int32, second: Int32, weight: Float64, nodes: int) -> int:
-    """Return the first edge that is a loop, or has a node or a weight that is not allowed; -1: none."""
+    """Return the first edge that is a loop, or has an invalid node or weight; -1: none."""
     with cython.nogil:
         for edge in range(len(first)):
             a, b = first[edge], second[edge]
