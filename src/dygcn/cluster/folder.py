@@ -23,7 +23,7 @@ from dygcn.live.durable.storage.layout import CLUSTER_FILE
 if TYPE_CHECKING:
     from dygcn.cluster.logged_entries import ShardLog
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.image import GraphImage
 
 T = TypeVar("T")
-_FORMAT = b"dygcn shard 1\n"
+_FORMAT = b"dygcn shard 2\n"
 _CHECKSUM = 32  # bytes
 _COMPLETE = "whole"  # an empty file, written after all others of its folder
 
