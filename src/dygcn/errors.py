@@ -240,7 +240,7 @@ def shown(value: object) -> str:
     """Return the repr of any value, on one line and never long."""
     try:
         text = " ".join(_SHORT.repr(value).split())
-    except Exception:  # a repr of somebody else's, or an int of too many digits
+    except Exception:  # another library's repr, or an int of too many digits
         text = f"<{type(value).__name__}>"
     if len(text) <= MOST_CHARACTERS:
         return text

@@ -187,7 +187,7 @@ class Operations(DeadLetterOperations):
         now
             The time of events without one.
         moved
-            How many of those who would move are named.
+            How many of the nodes that would move are named.
         vectors, nearest, recommend, scores
             What is asked about the graph as it would be: ids, and for scores pairs.
         k

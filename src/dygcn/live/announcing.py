@@ -49,14 +49,14 @@ class Unsaid:
 class Announcer:
     """The messages of heavy nodes as they were announced last.
 
-    It is a function of the state and of `image`: of any other node the message was announced that it has.
+    They follow from the state and `image`: for any node not in it, the present message was announced.
     """
 
     def __init__(self, state: StateReader, tolerance: float, unsaid: Unsaid | None = None) -> None:
         self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
         self._allowed = tolerance * state.exact.features.length
-        self._said: dict[int, Int32] = {}  # of heavy ones who have a message, and of those in `_unsaid`
-        self._unsaid: set[int] = set()  # whose message is another one than was announced
+        self._said: dict[int, Int32] = {}  # messages of heavy nodes, and of those in `_unsaid`
+        self._unsaid: set[int] = set()  # nodes whose message differs from the announced one
         self._say_all()
         if unsaid is not None:
             nodes = state.graph.find(unsaid.ids).tolist()

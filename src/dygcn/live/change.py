@@ -52,7 +52,7 @@ class Surprise:
     Attributes
     ----------
     src, dst
-        (n,) who asked, and who was the answer.
+        (n,) the asker, and the answer.
     value
         (n,) minus log P(dst | src) before the event; NaN for an event that adds nothing.
     rank
@@ -75,7 +75,7 @@ class Surprise:
         return f"Surprise({len(self)} events, the greatest {most:.1f})"
 
     def to_pandas(self) -> Any:
-        """Return a pandas frame with a row for each event; its index is who asked."""
+        """Return a pandas frame with a row for each event; its index is the asker."""
         reasons = np.array([", ".join(names) for names in self.reasons], object)
         columns = {"dst": self.dst, "surprise": self.value, "rank": self.rank, "reasons": reasons}
         return exporting.as_frame(self.src, columns, index="src")

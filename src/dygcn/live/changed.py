@@ -38,14 +38,14 @@ class FeedImage:
     moved: Int64  # (n,) the sequence of its last move, for each node in the order of the image's ids
     left: IdColumn  # (m,) ids that left, in that order
     left_at: Int64  # (m,) at which sequence, growing
-    unsaid: Unsaid | None = None  # what a tolerance keeps back; None: there is none, or nobody knows
+    unsaid: Unsaid | None = None  # moves that a tolerance keeps back; None: none, or unknown
 
 
 class ChangeRecord:
     """Which nodes moved, ordered by the sequence at which each moved last, then by their numbers.
 
-    Whoever writes only says what an update did; a reader pays for putting it in order, and for looking up who
-    listens to a heavy node that moved. A listener that came or left since has an entry of its own, of a later
+    A writer only appends what an update did; a reader pays for sorting it, and for looking up the nodes that
+    listen to a heavy node that moved. A listener that came or left since has an entry of its own, of a later
     sequence, so it does not matter when that is looked up.
 
     An entry has a position, a number that is given once. A reader that has seen all entries up to a position

@@ -53,11 +53,11 @@ class LiveEmbedding(EmbeddingView):
 
     def __init__(self, state: StateWriter, version: int = 0) -> None:
         super().__init__(state, Guard(state), version)
-        self._changes: ChangeRecord | None = None  # until somebody reads it
+        self._changes: ChangeRecord | None = None  # until the first reader
         self._tracker: DistanceTracker | None = None
         self._announcer: Announcer | None = None  # with a tolerance
         self._latest: weakref.ReferenceType[Change] | None = None
-        self._on_change: Callable[[Outcome], int] | None = None  # writes down who moved, returns the version
+        self._on_change: Callable[[Outcome], int] | None = None  # records the moves, returns the version
 
     # ---- changing ----------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class LiveEmbedding(EmbeddingView):
             one moved. None: as before.
         surprise
             For `Change.surprise`, of a model that was fitted on events with times. Each event then costs some
-            hundred microseconds more: it is compared with whom the asker had before, and with 256 others.
+            hundred microseconds more: it is compared with the asker's former partners, and with 256 others.
             None: as before.
 
         Examples

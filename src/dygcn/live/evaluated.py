@@ -46,7 +46,7 @@ class Judged:
     ranks
         By method, (questions,); infinite where no method can name the answer.
     askers
-        The number of who asked, (questions,).
+        The number of the asker, (questions,).
     ours
         The method that is compared with the best of the others.
     seed

@@ -52,7 +52,7 @@ _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what 
 
 
 Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
-"""What is read from a folder: the state, not rebuilt yet, its version, what it holds of a log, who moved."""
+"""The content of a folder: the state, not rebuilt yet, its version, its log position and its moves."""
 
 
 @dataclass(frozen=True, slots=True)

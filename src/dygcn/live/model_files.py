@@ -59,7 +59,7 @@ class LogPosition(msgspec.Struct, forbid_unknown_fields=True):
     tolerance: float
     heard: list[float] = []  # when the clients among the streams were heard of last
     forgotten: str = ""  # fingerprints of streams that were forgotten
-    floor: int = 0  # the sequence up to which nobody knows who left
+    floor: int = 0  # the sequence up to which departures are unknown
     refused: list[int] = []  # entries whose change was shown to readers and never happened
     erasures: int | msgspec.UnsetType = msgspec.UNSET  # how many there were, where there were any
 

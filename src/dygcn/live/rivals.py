@@ -158,13 +158,13 @@ class LinkQuestion:
     candidates: Int64
     answer: int  # its index among the candidates; -1: it is none, so no method can name it
     cut: bool  # whether candidates were left out
-    met: Bool  # (n,) candidates with whom the asker had a contact before
+    met: Bool  # (n,) candidates that the asker had a contact with before
     new: bool  # whether asker and answer had none
 
     def ranks(self, scores: Float64) -> tuple[float, float]:
         """Return the rank of the answer among all candidates, and among candidates that the asker never met.
 
-        The second is infinite for an answer whom the asker met, and both for one that is not there.
+        The second is infinite for an answer that the asker met before, both for an unknown one.
         """
         if self.answer < 0:
             return np.inf, np.inf

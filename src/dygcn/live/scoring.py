@@ -80,7 +80,7 @@ def pair_scores(
         return pair_cosines(vectors, _places(here, first, -1), _places(here, second, -1))
     graph, unit = state.graph, state.model.unit
     units = read_units(state.model, state.exact, graph, here)
-    if len(named) > len(here):  # a last row of zeros for whoever is not there
+    if len(named) > len(here):  # a last row of zeros for missing nodes
         vectors, units = np.pad(vectors, ((0, 1), (0, 0))), np.pad(units, ((0, 0), (0, 1), (0, 0)))
         traits = node_traits(graph, np.append(here, np.int32(-1)), unit)
     else:

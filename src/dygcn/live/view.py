@@ -91,7 +91,7 @@ class EmbeddingView(VectorView):
             ``"new"``: links that are not there yet, in log-odds against a random pair; ``"all"``: every link
             of the next graph, first those that are there; ``"next"``: who (b) comes next for one who asks
             (a), of everybody, from the history of events; ``"listed"``: the same for candidates that you
-            list, more of whom are former partners of a than of everybody.
+            list, of which more are former partners of a than of all nodes.
         probability
             Return probabilities instead of log-odds: that a pair is linked and not random, where linked and
             random pairs are equally many.

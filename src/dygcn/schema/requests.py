@@ -69,7 +69,7 @@ class WhatIfRequest(ChangeRequest, forbid_unknown_fields=True, kw_only=True):
     """A change that is tried, and the queries to answer before it is rolled back."""
 
     remove_nodes: list[Id] | None = None  # with all of their edges, after the events
-    moved: Annotated[int, Meta(ge=0)] = 100  # how many of those who would move are named
+    moved: Annotated[int, Meta(ge=0)] = 100  # how many of the nodes that would move are named
     vectors: list[Id] = []
     nearest: list[Id] = []
     recommend: list[Id] = []

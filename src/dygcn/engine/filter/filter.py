@@ -75,7 +75,7 @@ class Filter:
         self._factors, self._trend = np.empty(0), np.empty(0)
         self._level: tuple[int, int] | None = None
         self._free: tuple[list[int], list[int]] = [], []
-        self._high = [0, 0]  # rows ever given to those who ask, and to answers
+        self._high = [0, 0]  # rows ever given to askers, and to answers
         self.arrays = self._handed()
 
     def _handed(self) -> FilterArrays:

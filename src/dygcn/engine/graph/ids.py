@@ -251,7 +251,7 @@ class IdMap:
         """Replace some arrays, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         if self._zeros is not None and not fresh.keys().isdisjoint(_READ):
-            # All of them: the old ones stay as they are, and whoever reads them finds no place beyond them.
+            # All of them: the old arrays stay unchanged, so their readers find no position beyond their end.
             fresh |= {name: copied(now[name], self._zeros) for name in _READ}
             now |= fresh
         replace_together(self, **fresh, arrays=loops.IdArrays(*(now[name] for name in _ARRAYS)))

@@ -33,7 +33,7 @@ class NodeEvents:
     dst: Nodes  # (n,)
     op: Int8  # (n,)
     weight: Int64  # (n,)
-    t: Float64  # (n,), or empty where nobody looks at times
+    t: Float64  # (n,), or empty where times are not used
     clock: float
     contact_clock: float = 0.0
     parts: tuple[Nodes, Nodes, Int16, Int64] | None = None  # what relations add to pairs after them

@@ -73,8 +73,8 @@ class Graph:
         self.relations = Relations(relations) if relations else None
         self.expiry = None if expire is None else Expiry(expire)
         self.count_half_life = 0.0 if count_half_life is None else float(count_half_life)
-        self.pull = Adjacency(contacts=self.contacts is not None)  # node -> whom it aggregates
-        self.push = Adjacency() if directed else self.pull  # node -> who aggregates it
+        self.pull = Adjacency(contacts=self.contacts is not None)  # node -> the nodes that it aggregates
+        self.push = Adjacency() if directed else self.pull  # node -> the nodes that aggregate it
         self.tiers: Int8 = np.empty(0, np.int8)  # of every node, as both adjacencies hold them
         self.divided = 0  # how often all of them were set anew
         self.edge_count = 0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
-_HABIT = 0.5  # of one who never asked
+_HABIT = 0.5  # of a node that never asked
 _GREATEST = 1e3  # of a column
 _MOST_FADING = 1 << 24  # a count of float32 goes no further
 _MOST = 1 << 62  # a count must not run over soon after it is loaded
@@ -173,7 +173,7 @@ class EventHistory:
                 if op[at] > 0 and u != v:
                     before(start + at, u, v, float(t[at]), seen)
                 self.count(src[one], dst[one], op[one], t[one])
-                if op[at] > 0:  # a removal may name whom a later event of the batch brings
+                if op[at] > 0:  # a removal may name a node that a later event of the batch adds
                     seen = max(seen, u + 1, v + 1)
         if now is not None:
             self._clock[0] = max(self._clock[0], now)

@@ -41,10 +41,10 @@ class Shares:
 
     node: int
     vector: Float64  # (dim,) z
-    neighbours: Nodes  # (n,) whom the node aggregates, ghosts included, the greatest share first
+    neighbours: Nodes  # (n,) nodes that the node aggregates, ghosts included, the greatest share first
     weights: Int64  # (n,) of their arcs, on the grid; below zero for ghosts, which count by their magnitude
     has: Bool  # (K, n) whether a neighbour has a message of order k - 1; one without has no share of order k
-    degrees: Int64  # (K,) what the weights of those who have one add up to
+    degrees: Int64  # (K,) sum of the weights of neighbours that have a message
     sums: Int64  # (K, width) s_1..s_K
     projections: Float64  # (K, n) each neighbour's share of each order
     own_vector: Float64  # (dim,) the share of the node itself: order 0, and all that no neighbour has part in

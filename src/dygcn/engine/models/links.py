@@ -222,8 +222,8 @@ class NextHead:
 
     # span: Of the events that it was learned on, in the unit of their times: half-lives are parts
     #   of it.
-    # weights: Of the columns of `next_columns`, for candidates that are everybody.
-    # listed: The same, for candidates that somebody listed.
+    # weights: Of the columns of `next_columns`, where all nodes are candidates.
+    # listed: The same, for candidates that the caller lists.
     # alone: The first row anew for the columns of the history alone, where products are among the
     #   columns; empty: it is the first row.
     # low, high: What is beyond counts as the bound: a line says nothing of what it has not seen.

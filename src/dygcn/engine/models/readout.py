@@ -122,7 +122,7 @@ class Readout:
             rows = [np.ascontiguousarray(each[:, columns]) for each in messages]
             out[:, columns] = mix_units(rows, weights, floor) * np.float32(length)
         lost = np.flatnonzero(~out.any(axis=1))
-        if len(lost):  # a node that no row reaches reads as its hashed signs, which nobody is sent
+        if len(lost):  # a node without any row gets its hashed signs, which are no message
             signs, _ = Hashed(model.dim, model.seed).units(nodes[lost], graph.ids)
             out[lost] = signs / np.float32(np.sqrt(model.dim))
 
@@ -161,7 +161,7 @@ class ReadPlan:
         if not self.mixed:
             read_projected(nodes, None, ids.arrays, table, sums, pulls, buffers, out)
         elif read_mixed(nodes, ids.arrays, table, sums, pulls, buffers, out):
-            # A node that no row reaches reads as its hashed signs, which nobody is sent.
+            # A node without any row gets its hashed signs, which are no message.
             lost = np.flatnonzero(~out.any(axis=1))
             signs, _ = self._signs.units(nodes[lost], ids)
             out[lost] = signs / np.float32(np.sqrt(self.dim))

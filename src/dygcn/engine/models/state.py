@@ -312,7 +312,7 @@ class State:
         state = cls(model)
         nodes = build_graph(image.graph, state.graph)
         state.rule.restore(state.graph, nodes, image.tensors)
-        if model.following is not None:  # a state whose past nobody kept has no history, not an empty one
+        if model.following is not None:  # without a saved past there is no history, not an empty one
             past, span = image.history, model.following.span
             state.history = None if past is None else EventHistory.from_image(model.ids, span, past)
         if rebuilt:

@@ -35,8 +35,8 @@ _SALT = 0x5EED
 class Surprises:
     """The surprise of each event of a batch."""
 
-    src: IdColumn  # (n,) who asked
-    dst: IdColumn  # (n,) who was the answer
+    src: IdColumn  # (n,) askers
+    dst: IdColumn  # (n,) answers
     value: Float64  # (n,) minus log P; NaN for an event that adds nothing
     rank: Float64  # (n,) share of the asker's own last events that were less surprising; NaN of too few
     reasons: Int8  # (n, 3) columns that lowered P most, see `history.columns.RAW`; -1 for none
@@ -92,7 +92,7 @@ class SurpriseMeter:
         """
         rows = np.tile(raw, (len(raw), 1))
         np.fill_diagonal(rows, usual)
-        rows[KNOWN, KNOWN] = max(usual[KNOWN], raw[KNOWN])  # to be linked is against nobody
+        rows[KNOWN, KNOWN] = max(usual[KNOWN], raw[KNOWN])  # being linked never counts against an event
         found: Float64 = self._head.parts(rows).sum(axis=1)
         return found
 

@@ -41,7 +41,7 @@ class FarChanges:
     """Changed arcs of mirrors, as their owners report them, without those that the shard sees itself."""
 
     receiver: Nodes  # (n,) mirrors
-    units: Stored  # (n, width) h_0 of whom they aggregate
+    units: Stored  # (n, width) h_0 of the nodes that they aggregate
     has: Int64  # (n,) 1 where there is an h_0
     change: Int64  # (n,) of the weight
 

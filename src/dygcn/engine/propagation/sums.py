@@ -121,13 +121,13 @@ class Sums:
         more, narrow = count_moves(self.arrays, nodes, degree)
         size = int(self._counts[2]) + narrow
         if narrow and size > len(self._holes):
-            size += size // 16  # pages that nobody writes to are no memory
+            size += size // 16  # unwritten pages take no memory
             self._replace(narrow=grown(self.narrow, size), _holes=grown(self._holes, size))
         if more:
             size = int(self._counts[0]) + more
             wide, slot = grown(self.wide, size, self._zeros), self.slot
             if self._zeros is not None and wide is not self.wide:
-                slot = copied(slot, self._zeros)  # whoever still reads the old rows must find no new ones
+                slot = copied(slot, self._zeros)  # readers of the old rows must not see new ones
             self._replace(wide=wide, slot=slot, _free=grown(self._free, size))
         elif self._counts[0] == self._counts[1] and not narrow:
             return

@@ -55,7 +55,7 @@ def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
     others = [_pool.submit(call) for call in calls[1:]]
     try:
         first = calls[0]()
-    finally:  # nobody may go on while others still write
+    finally:  # the caller may not continue while other threads write
         wait(others)
     return [first, *(other.result() for other in others)]
 

@@ -409,7 +409,7 @@ def _found_settings(
     t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))
     held = last_events(one, t) if span > 0 else some_pairs(src, dst, random)[rows]
-    held = np.isin(rows, rows[held])  # of an edge between two who both ask, both ways
+    held = np.isin(rows, rows[held])  # both directions of an edge between two askers
     before, later = (
         HistoryPairs.of(one[some], other[some], t[some], op[some], sizes) for some in (~held, held)
     )

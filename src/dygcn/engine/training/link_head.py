@@ -53,7 +53,7 @@ class MarkedPairs:
     first: Int64  # (m,)
     second: Int64  # (m,)
     pasts: Float64  # (m, 4), see `pair_pasts`
-    marked: Bool  # (m,) who is linked at the next step
+    marked: Bool  # (m,) which pairs are linked at the next step
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _draw(
         return linked, np.zeros(0, np.bool_)
     chosen = linked[random.choice(len(linked), min(count, len(linked)), replace=False)]
     kept = one_end(chosen, random)
-    # An end that is not there yet has met nobody: whoever is drawn is a negative.
+    # A new end has no links yet: every drawn node is a negative.
     cold = kept < 0
     negatives = np.stack(draw_negatives(kept[~cold], pool, apart_from, random), axis=1)
     colder = np.stack((kept[cold], random.choice(pool, int(cold.sum()))), axis=1)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 LISTS = 2_000
-# Candidates of a list, at most: whom the asker had before, whom others just had, and the rest.
+# Candidates of a list, at most: the asker's former partners, recent answers of others, and the rest.
 FORMER, RECENT, OTHERS = 20, 15, 25
 _LATELY = 400  # events whose answers are recent
 _LOOKED_AT = 4096  # partners that an asker had last; of a hub, those before them are among the rest
@@ -60,7 +60,7 @@ def draw_lists(
     assert batch.t is not None
     asks, answers = history.numbered(batch)
     op, t = batch.op, batch.t.astype(np.float64) + 0.0
-    counts = (op > 0) & (asks != answers)  # a loop is nobody's answer
+    counts = (op > 0) & (asks != answers)  # a loop has no answer
     chosen = _events(counts, begin, count, random)
     width = 1 + FORMER + RECENT + OTHERS
     raw = np.zeros((len(chosen), width, len(RAW)))
@@ -100,7 +100,7 @@ def _candidates(
 ) -> tuple[Nodes, Float64, Bool]:
     """Return candidates, the answer first, the logarithms of their weights, and which are `brought`.
 
-    `ends` are the answer and the one who asks, who is no candidate. `taken` is scratch, False for everybody.
+    `ends` are the answer and the asker, which is no candidate. `taken` is scratch, False for every node.
     """
     former = former[former != ends[0]]
     taken[ends] = taken[former] = True
@@ -211,7 +211,7 @@ def products_of(state: State, nodes: Nodes) -> Float64:
 
 FEWEST = 64  # lists, below which nothing is learned
 _WIDE = 6.0  # standard deviations beyond which a column is cut off
-_ONE_OF = 4  # lists is learned a second time, as somebody would list its candidates
+_ONE_OF = 4  # lists is learned a second time, with candidates as a user would list them
 _GAIN = 0.005  # of the log-likelihood of a held-out event, above which products of vectors are looked at
 
 
@@ -234,7 +234,7 @@ def fit_next(
             columns = next_columns(lists.raw[rows], products[rows])
     log_weight = lists.log_weight[rows]
     weights, low, high = _fitted(columns, log_weight, near)
-    # As somebody would list them: no others but former partners and whoever was drawn, all alike.
+    # As a user would list them: only former partners and drawn nodes, all with one weight.
     brought = np.where(lists.brought[rows[::_ONE_OF]], 0.0, -np.inf)
     seen = columns.clip(low, high)
     both = np.concatenate((seen, seen[::_ONE_OF])), np.concatenate((log_weight, brought))

@@ -95,7 +95,7 @@ def _choose(
 class _Question:
     """Pairs first linked in the last quarter of the events, and other pairs.
 
-    Who is linked does not depend on weights: equal ones say it.
+    Which pairs are linked does not depend on weights, so equal ones serve.
     """
 
     def __init__(self, batch: EventBatch, equal: dict[str, float], choices: Choices) -> None:

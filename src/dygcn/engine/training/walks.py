@@ -152,7 +152,7 @@ class WalkBase:
     """One row for each node that has one."""
 
     rows: Float32  # (n, rank) unit rows; zero where a node has none
-    has: Bool  # (n,) who has a row
+    has: Bool  # (n,) which nodes have a row
     window: int  # steps of walks that were used
     core: int  # nodes that were factorised
 
@@ -331,7 +331,7 @@ def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[in
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
     while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
         if window == 1 and _least_ahead(arcs, lengths) > MULTIPLICATIONS[LONGEST]:
-            most = count + ahead  # nobody needs the number of pairs where two steps fit, whatever it is
+            most = count + ahead  # where two steps fit, the number of pairs is not needed
             if _bytes_needed(core, count, nodes, rank, most) <= budget:
                 return 2, most
         longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)

@@ -75,7 +75,7 @@ class Feed:
         erasures: Erasures,
         sequence: int,
         floor: int,  # the sequence up to which departures are unknown
-        image: FeedImage | None,  # who moved and left up to now; None: everyone who is there moved now
+        image: FeedImage | None,  # moves and departures so far; None: every present node moved now
         begin_epoch: Callable[[], History],
     ) -> None:
         self._begin_epoch = begin_epoch

@@ -180,7 +180,7 @@ def restore(
 ) -> History:
     """Copy a durable folder that no process has open to a new folder, and begin a new epoch there.
 
-    Whoever was shown more than the backup holds starts anew: readers of the feed get everything again, and
+    Readers that saw more than the backup holds start over: readers of the feed get everything again, and
     sinks put the rows of the new epoch in the place of the old ones. Of two folders that were restored from
     one backup, the one that was restored last wins.
 

@@ -48,7 +48,7 @@ class Beginning:
     state: State
     version: int
     position: LogPosition
-    feed: FeedImage | None = None  # who moved up to it; None: unknown
+    feed: FeedImage | None = None  # moves up to it; None: unknown
     damage: list[str] = field(default_factory=list)  # snapshots that could not be used, and why
     unusable: list[Path] = field(default_factory=list)  # where they lie
 

@@ -174,7 +174,7 @@ class InvertedLists:
 class RecallQuestions:
     """Query vectors for a measurement of recall, with the cosines of their true nearest neighbours."""
 
-    askers: Nodes  # (n,) whose vectors they are: nobody is a neighbour of its own
+    askers: Nodes  # (n,) the nodes of the vectors, which are no neighbours of themselves
     units: Float32  # (n, dim) of length one
     bars: Float64  # (n,) the cosine of the last of the true ones
     most: int  # true ones of each

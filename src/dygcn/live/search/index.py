@@ -88,7 +88,7 @@ class NearestIndex:
         self._begun = self._measuring = False
         self._recall: float | None = None
         self._faiss: Any = None
-        self._missing: str | None = None  # what must be installed; None: nobody has looked
+        self._missing: str | None = None  # what must be installed; None: not tried yet
 
     def __reduce__(self) -> tuple[Any, ...]:
         # FAISS cannot be copied: a copy is an index of the copied vectors, built when it is asked.
@@ -258,7 +258,7 @@ class NearestIndex:
             if share >= self._best_recall - _WORSE:
                 return share
             with self._guard:
-                self._cache.forget()  # somebody may have moved without being written down
+                self._cache.forget()  # a move may be missing in the record
         self._build()
         self._best_recall = self._ask(askers)
         return self._best_recall

@@ -30,7 +30,7 @@ class Upkeep:
     """A backend of vectors of length one, kept in step with a state that changes.
 
     After `poll`, every node of the graph is either on the backend, with the vector it has now, or waits.
-    With a `guard`, those who wait stay on the backend with the vectors they had.
+    With a `guard`, waiting nodes stay on the backend with their old vectors.
     """
 
     def __init__(self, cache: VectorCache, guard: AbstractContextManager[Any] | None = None) -> None:
@@ -41,7 +41,7 @@ class Upkeep:
         self.backend: UnitRows | InvertedLists = UnitRows(cache.state.model.dim)
         self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is on the backend
         self._position = 0  # in the record of changes: all up to it is on the backend
-        self.dirty: Nodes = np.empty(0, np.int32)  # who waits, as of `poll`, those first that moved first
+        self.dirty: Nodes = np.empty(0, np.int32)  # nodes that wait, as of `poll`, the earliest move first
         self._positions: Int64 = np.empty(0, np.int64)  # theirs in the record
         self.cancelled = False
 
@@ -124,7 +124,7 @@ class Upkeep:
         for start in range(0, len(nodes), self._block):
             if self.cancelled:
                 raise Cancelled
-            if self.late:  # who waits for a lock that is taken again at once hardly ever gets it
+            if self.late:  # a lock that is taken again at once starves other threads
                 time.sleep(held)
             some = nodes[start : start + self._block]
             with self.guard:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TRIES = 7
 _ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
-_WAITS = 16  # of these, until a change is made; then the writer is asked, who may have a trial open
+_WAITS = 16  # pauses until a change is made; then ask the writer, which may have a trial open
 _PAUSE = 5e-4  # seconds
 _NONE = np.empty(0, np.int32)
 
@@ -201,7 +201,7 @@ class RowReader(threading.local):
     def _read(self, view: _View, column: IdColumn, nodes: Nodes, tick: int) -> tuple[int, Float32] | None:
         """Read all rows, and again those written meanwhile, until none was; None: ids or arrays changed.
 
-        What a node pulls is a part of its vector: who pulls another message than before is read again, too.
+        Pulled messages are part of a vector: a node that pulls another message than before is read again.
         """
         count = len(nodes)
         vectors, read_at = np.empty((count, view.plan.dim), np.float32), np.full(count, -1)

@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Segments:
-    """Allocates arrays, a memory file each. A file is closed when nobody in this process has its array."""
+    """Allocates arrays, a memory file each. A file is closed when this process drops its array."""
 
     def __init__(self) -> None:
         self._files: dict[int, tuple[int, int]] = {}  # address of an array -> its file and serial number
@@ -67,7 +67,7 @@ def _forget(files: dict[int, tuple[int, int]], address: int) -> None:
 def attach(process: int, place: Place) -> NDArray[Any]:
     """Map an array of another process.
 
-    What this process writes to it stays with this process: nobody else sees it.
+    What this process writes to it stays invisible to other processes.
     """
     if place.fd < 0:
         return np.zeros(place.shape, place.kind)

@@ -154,7 +154,7 @@ class ReaderApp:
         except TimeoutError:
             pass
         except Overloaded:
-            body.chunks.append(chunk)  # nobody can receive it again
+            body.chunks.append(chunk)  # it cannot be received twice
         return not more
 
     async def _vectors(self, body: bytes) -> bytes | None:

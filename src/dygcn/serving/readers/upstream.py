@@ -183,7 +183,7 @@ class Writer:
     def __init__(self, path: str) -> None:
         self._path = path
         self._idle: list[_Connection] = []
-        self._alive: asyncio.Task[bool] | None = None  # one question for all who wait
+        self._alive: asyncio.Task[bool] | None = None  # one health check for all waiting requests
         self._heard = 0.0  # when it last answered that
 
     async def forward(

@@ -344,7 +344,7 @@ def serve_app(
 
 
 def _run(server: Server, sockets: list[socket.socket]) -> None:
-    for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to whoever was there before
+    for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to the previous handler
         signal.signal(one, lambda *_: None)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: server.ask_to_reload())

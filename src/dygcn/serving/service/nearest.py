@@ -193,7 +193,7 @@ class IndexWorker:
     """Builds the index, and maintains it while requests use it.
 
     Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
-    built beside the one that is asked, so that neither who writes nor who asks waits for it.
+    built beside the one that answers, so that neither writers nor readers wait for it.
     """
 
     def __init__(self, index: NearestIndex, state: StateWriter, measure_seconds: float) -> None:
@@ -212,7 +212,7 @@ class IndexWorker:
         """Stop maintaining the index; wait at most so long, and return whether the thread ended.
 
         Learning the centres of lists is one step, of many seconds where there are many nodes, and cannot be
-        interrupted. The thread then ends after it, or with the process: nobody waits, nothing is written.
+        interrupted. The thread then ends after it, or with the process, which does not wait for it.
         """
         self._stop.set()
         self.index.cancel()

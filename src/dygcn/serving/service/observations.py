@@ -36,7 +36,7 @@ _ALARM = "mass rejection"
 class SurpriseRecord:
     """The last events measured by this process, oldest first, and counts of all of them.
 
-    Whoever writes and whoever reads holds the embedding's lock.
+    Writers and readers hold the embedding's lock.
     """
 
     def __init__(self, floor: int = 0) -> None:

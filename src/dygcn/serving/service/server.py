@@ -183,7 +183,7 @@ class Listening(uvicorn.Server):
             http=self.connection,
             ws="none",
             lifespan="on" if isinstance(app, Starlette) else "off",
-            log_level="error",  # anybody can cause warnings, and fill the disk with them
+            log_level="error",  # any client can cause warnings, and fill the disk with them
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -288,7 +288,7 @@ def address_of(one: Any) -> str:
 def peer_of(client: tuple[str, int] | None) -> str:
     """Return the key by which a peer is counted; "" for this machine, which is not counted.
 
-    A proxy on this machine brings the connections of everybody, and whoever runs programs here can exhaust
+    A proxy on this machine brings the connections of all clients, and a program that runs here can exhaust
     the machine in other ways.
     """
     return _counted_as(client[0]) if client else ""
