@@ -27,7 +27,7 @@ _EVERY = 256  # batches between two whose sequence is remembered
 
 
 class ShardLog(EventLog):
-    """A durable log that keeps what a shard may need: all behind the batch that `needed` returns."""
+    """A durable log that keeps every entry a shard may need: all after the batch that `needed` returns."""
 
     needed: Callable[[], int] | None = None
 

@@ -141,12 +141,12 @@ class Worker:
             self._send(message.sender, message.batch, updates[message.sender])
 
     def tick(self) -> None:
-        """Request again what is missing, and apply what can be applied."""
+        """Request missing messages again, and apply every complete entry."""
         self.request_again()
         self.advance()
 
     def request_again(self) -> None:
-        """Request again what is missing; to be called some times a second."""
+        """Request missing messages again; called several times a second."""
         for other in self.others:
             self._network.send(other, Progress(self.number, self._own_done))
         if self._target is None or self.position + 1 not in self._log:

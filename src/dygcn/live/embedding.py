@@ -363,7 +363,7 @@ class LiveEmbedding(EmbeddingView):
         return LiveEmbedding(State.from_image(self.model, self._guard.run_torn(image)), self.version)
 
     def refit(self: EmbeddingView, progress: Asked = "auto") -> refitting.Refit[LiveEmbedding]:
-        """Make the rows of a walk model anew, beside these; see `Refit`. Nothing here is changed.
+        """Make new rows of a walk model, next to the old ones; see `Refit`. The embedding does not change.
 
         `progress` is as in `dygcn.fit`.
         """

@@ -120,7 +120,7 @@ def _ids_are(state: StateReader) -> str:
 
 
 def vector_or_ids(asked: object, dim: int, kinds: Kinds | None = None) -> Any:
-    """Return a vector of float32, a list of ids, or one id as it is.
+    """Return a vector of float32, a list of ids, or a single id unchanged.
 
     Floats are numbers of a vector, since no id is one; whole numbers are ids.
     """

@@ -443,7 +443,7 @@ class EmbeddingView(VectorView):
         return cast("State", self._state)
 
     def _lent(self) -> AbstractContextManager[None]:
-        """Hold whatever keeps others from reading and from writing, for a trial."""
+        """Hold the locks against readers and writers, for a trial."""
         return self._guard.lent()
 
     def _answer(self, nodes: Nodes, scores: Iterable[float]) -> Scored:

@@ -192,7 +192,7 @@ class Feed:
     def _next_departures(
         self, page_position: PagePosition, limit: int
     ) -> tuple[NDArray[Any], PagePosition, bool]:
-        """Return the next ids that left for good, the position behind them, and whether more follow."""
+        """Return the next ids that left for good, the position after them, and whether more follow."""
         departures = self._departures
         most = max(limit, _LOOK)
         found = departures.behind(page_position.left, most)
@@ -206,7 +206,7 @@ class Feed:
         return ids, replace(page_position, left=reached), more
 
     def _next_nodes(self, page_position: PagePosition, limit: int) -> tuple[Nodes, PagePosition, bool]:
-        """Return the next nodes that moved, the position behind them, and whether more follow."""
+        """Return the next nodes that moved, the position after them, and whether more follow."""
         behind = self._changes.position_at(page_position.upto, page_position.node)
         found = self._changes.behind(behind, limit + 1, self._live._state.graph.present)
         chosen = found.nodes[:limit]

@@ -204,7 +204,7 @@ class Standing:
 def replay(
     log: EventLog, begin: LogPosition, merge: bool, apply: Callable[[ReplayedBatch], None]
 ) -> Standing:
-    """Pass changes behind a snapshot to `apply`, in order, every byte checked; return the rest of the state.
+    """Pass the changes after a snapshot to `apply`, in order, all checked; return the rest of the state.
 
     With a tolerance batches are not joined: what is announced depends on where each ends.
     """

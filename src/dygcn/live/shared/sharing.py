@@ -1,4 +1,4 @@
-"""The writer's side: rows lie in shared memory, and each whole change of the state is published."""
+"""The writer's side: rows lie in shared memory, and each complete change of the state is published."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class ChangePages:
 async def stream_changes(
     pages: ChangePages, waiters: Waiters, since: str, limit: int, gone: Gone
 ) -> AsyncIterator[bytes]:
-    """Yield server-sent events, one for each page; the id of each is the cursor behind it."""
+    """Yield server-sent events, one for each page, whose id is the cursor after it."""
     yield b": here\n\n"
     while not waiters.closing and not await gone():
         page = await pages.page_beside(since, limit)

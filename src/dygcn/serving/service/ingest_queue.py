@@ -116,7 +116,7 @@ class IngestQueue:
     def submit_work(
         self, work: Callable[[], object], rows: int, answer: Answer, *, changes: bool = False
     ) -> None:
-        """Queue work for the writing thread, behind all that came before."""
+        """Queue work for the writing thread, after everything queued before."""
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
 
     def submit_now(self, part: SourceBatch, answer: Answer) -> bool:

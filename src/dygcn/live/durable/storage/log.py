@@ -357,7 +357,7 @@ class EventLog:
         return None if row is None or not times.is_time(row[1]) else (str(row[0]), row[1])
 
     def bytes_between(self, after: int, upto: int) -> int:
-        """Return about how many bytes the entries behind one, up to another, take in the file."""
+        """Return about how many bytes the entries after one, up to another, take in the file."""
         total = 0
         for start in range(after, upto, _COUNTED):  # writers may come between
             with self._lock, reading(self):
