@@ -74,7 +74,7 @@ class QueryHandlers:
         return q.NearestReply(worker.position, counts, ids, scores)
 
     def _cached(self, shard: Shard) -> VectorCache:
-        """Return vectors that were read before; all anew after a move, which changes the own nodes."""
+        """Return the cache of own nodes' vectors; a new one after a move, which replaces the shard."""
         if self._cache is None or self._of is not shard:
             self._of = shard
             readable: Any = shard

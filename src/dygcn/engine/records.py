@@ -151,7 +151,7 @@ class Parts:
 
     @staticmethod
     def joined(parts: Sequence[Parts | None], pairs: Sequence[int]) -> Parts | None:
-        """Return the concatenated parts of consecutive pairs, of which each has so many."""
+        """Return several parts as one, for runs of `pairs` pairs each; None if one of them is missing."""
         some = [one for one in parts if one is not None]
         if len(some) < len(parts) or not parts:
             return None
