@@ -95,6 +95,8 @@ def test_ids_that_look_like_that_number_stay_as_they_are():
     assert found == b'{"id":"7.038531e-26","vector":[7.0385307e-26]}'
 
 
-def test_only_float32_is_a_vector():
-    with pytest.raises(NotImplementedError, match="ndarray has no JSON"):
-        encode(np.zeros(2))
+def test_only_vectors_and_scores_have_json():
+    assert encode(np.array([0.5, np.nan])) == b"[0.5,null]"
+    for array in (np.zeros(2, np.int64), np.zeros(2, np.float16)):
+        with pytest.raises(NotImplementedError, match="ndarray has no JSON"):
+            encode(array)
