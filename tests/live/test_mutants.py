@@ -165,6 +165,12 @@ LINES = {
         "old = arcs.changes.changed_senders\n"
         "write_messages(step.sums, old, changed_senders, step.out.table, step.out.has)\n"
         "reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)",
+        exact.FEW_EVENTS,
+    ),
+    "old messages of a large update are taken too late": (
+        "dygcn.engine.propagation.spreading",
+        "counts = side_by_side(calls)",
+        "counts = side_by_side(calls)\n_put_old_messages(sums.arrays, changed_senders, buffer, parts)",
         -1,
     ),
     "those who left are reported as changed": (
