@@ -123,7 +123,18 @@ def test_the_wheel_holds_the_product_and_one_small_data_set():
     with zipfile.ZipFile(WHEEL) as wheel:
         files = {one.filename: one.file_size for one in wheel.infolist()}
     inside = {name.split("/")[1] for name in files if name.startswith("dygcn/")}
-    wings = {"engine", "datasets", "paper", "live", "serving", "client", "cluster", "cli", "testing"}
+    wings = {
+        "engine",
+        "datasets",
+        "paper",
+        "live",
+        "schema",
+        "serving",
+        "client",
+        "cluster",
+        "cli",
+        "testing",
+    }
     assert inside == wings | {
         *("__init__.py", "_extras.py", "_late.py", "_progress.py", "errors.py", "py.typed", "sklearn.py")
     }
