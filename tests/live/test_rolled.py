@@ -18,7 +18,8 @@ from dygcn.engine.models.folder import read_folder, write_folder
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
 from dygcn.paper import Base, RuleOptions, Watch, plans
 from dygcn.paper.spec import with_base
-from dygcn.testing import DenseTwin, GraphOracle, random_events
+from dygcn.testing import GraphOracle, random_events
+from tests.paper.dense_twin import DenseTwin
 
 DIM = 4
 IDS = range(9)

@@ -30,9 +30,9 @@ from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play_history, snapshot_of
 from dygcn.paper.training import LinkLoss, TorchArrays, descend, draw, first_matrices, fit_rolled
 from dygcn.testing import random_events
-from dygcn.testing.rolled import hat
 from dygcn_lab.evaluation.steps import Snapshots
 from tests.linked import link_auc
+from tests.paper.dense_twin import hat
 
 DIM = 6
 QUICK = RollingRecipe(rounds=20, base=BaseRecipe(epochs=20))

@@ -7,7 +7,8 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import influence
 from dygcn.paper import RollingRule, RuleOptions, SpectralRule, equations, plans
-from dygcn.testing import GRAPHS, DenseTwin, GraphOracle, random_events
+from dygcn.testing import GRAPHS, GraphOracle, random_events
+from tests.paper.dense_twin import DenseTwin, dense_rolling
 
 DIM, ROLLING_SEEDS, SPECTRAL_SEEDS = 5, 4, 13
 PUBLISHED, OURS = RuleOptions(), RuleOptions("mean", "tanh", "rest", level=True)
@@ -159,3 +160,10 @@ def test_a_copy_of_each_of_the_authors_bugs_is_caught(monkeypatch, bug):
     bug(monkeypatch)
     with pytest.raises(AssertionError):
         play(False, 2, "sparse", False, PUBLISHED, 1)
+
+
+def test_the_dense_twin_by_hand():
+    none, linked = np.zeros((3, 3)), np.array([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    both, z = np.array([True, True, False]), np.array([[1.0], [2.0], [0.0]])
+    found = dense_rolling(none, linked, both, both, z, [np.eye(1), 10 * np.eye(1)])
+    assert found.ravel().tolist() == [21.0, 12.0, 0.0]

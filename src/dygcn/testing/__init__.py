@@ -5,7 +5,6 @@
 
 from dygcn.testing.dense import dense_messages, dense_vectors, twin_vectors
 from dygcn.testing.graphs import GRAPHS, GraphOracle, random_events
-from dygcn.testing.rolled import DenseTwin, dense_rings, dense_rolling, dense_spectral
 from dygcn.testing.sink_checks import SINK_CHECKS, check_sink
 from dygcn.testing.sink_model import SinkTarget, named, replayed
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
@@ -14,15 +13,11 @@ __all__ = [
     "GRAPHS",
     "SINK_CHECKS",
     "SOURCE_CHECKS",
-    "DenseTwin",
     "GraphOracle",
     "SinkTarget",
     "check_sink",
     "check_source",
     "dense_messages",
-    "dense_rings",
-    "dense_rolling",
-    "dense_spectral",
     "dense_vectors",
     "named",
     "random_events",

@@ -57,14 +57,6 @@ def dense_rolling(
 
     `before` and `after` are A^t and A^(t+1), of which row v holds the nodes that v aggregates; `was_here` and
     `here` are the nodes of the graph at t and at t + 1.
-
-    Examples
-    --------
-    >>> A, B = np.zeros((3, 3)), np.array([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]])
-    >>> both = np.array([True, True, False])
-    >>> Z = np.array([[1.0], [2.0], [0.0]])
-    >>> dense_rolling(A, B, both, both, Z, [np.eye(1), 10 * np.eye(1)]).ravel().tolist()
-    [21.0, 12.0, 0.0]
     """
     options = options or RuleOptions()
     aggregation, sigma = options.aggregation, _SIGMA[options.activation]
