@@ -25,6 +25,8 @@ def names(found: Iterable[tuple[object, float]]) -> list[str]:
 
 
 near: list[str] = names(live.nearest("cat", k=2))
+likely: float = live.score("ann", "bob")
+many: NDArray[np.float64] = live.score("ann", ["bob", "cat"])
 again: LiveEmbedding = dygcn.start(model)
 try:
     again["nobody"]

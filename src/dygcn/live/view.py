@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
 
 
+class ScoreOptions(TypedDict, total=False):
+    """The options of `EmbeddingView.score`."""
+
+    probability: bool
+    missing: str
+
+
 class RecommendOptions(TypedDict, total=False):
     """The options of `EmbeddingView.recommend`."""
 
@@ -66,11 +73,22 @@ class RecommendOptions(TypedDict, total=False):
 class EmbeddingView(VectorView):
     """The queries that `LiveEmbedding` and `DurableEmbedding` share, one thread at a time."""
 
+    @overload
+    def score(self, a: OneId, b: OneId, links: str = ..., **how: Unpack[ScoreOptions]) -> float: ...
+
+    @overload
+    def score(self, a: OneId, b: ManyIds, links: str = ..., **how: Unpack[ScoreOptions]) -> Float64: ...
+
+    @overload
+    def score(
+        self, a: ManyIds, b: OneId | ManyIds, links: str = ..., **how: Unpack[ScoreOptions]
+    ) -> Float64: ...
+
     @guarded
     def score(
         self,
-        a: object,
-        b: object,
+        a: Any,
+        b: Any,
         links: str = "new",
         *,
         probability: bool = False,
