@@ -1,7 +1,7 @@
 """A plugin for pytest that says how many updates were run."""
 
 from dygcn.engine import graph
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 
 COUNT = {"updates": 0}
 

@@ -13,7 +13,7 @@ import msgspec
 
 from dygcn.cluster.front_state import _FarReading
 from dygcn.cluster.serving import open_embedding
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.errors import FolderError
 from dygcn.live.durable import write_ahead
 from dygcn.live.embedding import LiveEmbedding

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dygcn import errors
-    from dygcn.engine.features import Embedding
-    from dygcn.engine.models import Model
+    from dygcn.engine.features.tables import Embedding
+    from dygcn.engine.models.model import Model
     from dygcn.engine.propagation import set_threads
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
     from dygcn.live import (
@@ -71,8 +71,8 @@ _ERRORS = ("DygcnError", "EventError", "FolderError", "StaleChange", "UnknownNod
 _HOMES = dict.fromkeys((name for name in __all__ if name != "errors"), "dygcn.live")
 _HOMES |= dict.fromkeys(_ERRORS, "dygcn.errors")
 _HOMES |= {
-    "Embedding": "dygcn.engine.features",
-    "Model": "dygcn.engine.models",
+    "Embedding": "dygcn.engine.features.tables",
+    "Model": "dygcn.engine.models.model",
     "RollingRecipe": "dygcn.paper",
     "set_threads": "dygcn.engine.propagation",
 }

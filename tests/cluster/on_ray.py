@@ -20,7 +20,8 @@ from dygcn.cluster.messages import Entries, ShardSnapshot
 from dygcn.cluster.ray_shards import RayShards
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.live.embedding import start
 from dygcn.live.files import digest_of
 from dygcn_lab.testbed.simulated_world import DiskLog

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap, slots_of
 from dygcn.engine.events import id_column, python_ids, read_events
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.files import digest_of
 from dygcn_lab.costs.shard_filling import fill

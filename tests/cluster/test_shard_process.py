@@ -29,7 +29,8 @@ from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder, read_note
 from dygcn.engine.events import id_column, read_events
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.errors import ClusterError
 from dygcn.live.files import digest_of
 from dygcn_lab.testbed.simulated_world import DiskLog

@@ -12,7 +12,7 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder
 from dygcn.engine.events import read_events
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.errors import ClusterError
 from dygcn_lab.testbed.simulated_cluster import SimulatedCluster
 

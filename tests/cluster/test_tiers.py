@@ -6,8 +6,9 @@ import pytest
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.engine.events import id_column, python_ids, read_events
-from dygcn.engine.features import RowTable
-from dygcn.engine.models import Model, State
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import set_threads, spreading
 from dygcn.live.files import digest_of
 from dygcn.serving.service.cost_estimate import expected_rows

@@ -31,7 +31,7 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import RECORDS, pack, pack_parts, unpack
 from dygcn.engine.events import id_column, python_ids, read_events
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.errors import ClusterError
 
 MODEL = Model((np.eye(4, dtype=np.float32),) * 3, "string", "hashed", np.ones(4), half_life=2.0, unit=1.0)

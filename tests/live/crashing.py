@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.errors import EventError
 
 WIDTH, DIM = 16, 8

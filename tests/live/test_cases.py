@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.engine.training.matrices import starting_matrices
 from tests.linked import link_auc
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.engine.propagation import influence
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.errors import EventError, OptionError, StaleChange, UnknownNode

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.testing import random_events
 from tests.seeded import assert_noticed
 

@@ -12,9 +12,8 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import id_column
-from dygcn.engine.features import RowTable
-from dygcn.engine.models import Model
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.models.model import Model, order_weights
 
 CASES = {  # orders, directed, ids, features, half-life, weights, width
     "plain": (2, False, "int64", "hashed", None, (1.0,), 32),

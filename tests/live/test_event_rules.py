@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import dygcn
 from dygcn.engine.events import python_ids
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.errors import EventError
 from dygcn.testing import GraphOracle, twin_vectors
 

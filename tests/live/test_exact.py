@@ -5,7 +5,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.graph.adjacency import Adjacency
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors

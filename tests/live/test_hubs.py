@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.testing import GraphOracle, twin_vectors
 
 

@@ -14,10 +14,9 @@ import dygcn
 from dygcn.engine.events import python_ids, read_events
 from dygcn.engine.events.kinds import Kinds, infer_kinds, kinds_of
 from dygcn.engine.events.wire import decode_events
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models import Model
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
 from dygcn.errors import AmbiguousId, DamagedFolder, EventError, OptionError, UnknownNode
 from tests.seeded import assert_noticed
 

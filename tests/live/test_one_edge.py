@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import ExactRule
 from dygcn.live.embedding import LiveEmbedding
 from tests.seeded import assert_noticed

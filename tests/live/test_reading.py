@@ -11,11 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import dygcn
 from dygcn.engine.events import id_column
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models import Model, State, read_vectors
-from dygcn.engine.models.readout import Readout
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.readout import Readout, read_vectors
+from dygcn.engine.models.state import State
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.changed import ChangeRecord

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.image import take_image
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError
 from dygcn.live import LiveEmbedding, refitting
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import apply_batch
-from dygcn.engine.models import Model, find_spec
 from dygcn.engine.models.folder import read_folder, write_folder
+from dygcn.engine.models.model import Model, find_spec
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
 from dygcn.paper import Base, RuleOptions, Watch, plans
 from dygcn.paper.spec import with_base

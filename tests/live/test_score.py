@@ -8,8 +8,16 @@ import pytest
 
 import dygcn
 from dygcn.engine.graph.ageing import Contacts
-from dygcn.engine.models import LinkHead, node_traits, read_units
-from dygcn.engine.models.links import COUNT_HALF_LIFE, HEADS, PAST, TRAITS, count_products
+from dygcn.engine.models.links import (
+    COUNT_HALF_LIFE,
+    HEADS,
+    PAST,
+    TRAITS,
+    LinkHead,
+    count_products,
+    node_traits,
+)
+from dygcn.engine.models.readout import read_units
 from dygcn.engine.records import IdColumn
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError, UnknownNode

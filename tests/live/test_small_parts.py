@@ -7,7 +7,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import id_column
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.live import evaluated, evaluating, fitting, plotting, refitting, rivals
 from dygcn.live.clock import usual_jump
 from dygcn.live.other_names import ATTRIBUTES, no_attribute

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.tiers import exact_tiers, is_pushed
-from dygcn.engine.models import Model
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.propagation import exact, set_threads, spreading, sums
 from dygcn.live.shared.sharing import SharedRows, can_share
 from tests.seeded import assert_noticed

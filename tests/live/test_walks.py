@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import id_column
-from dygcn.engine.features import Walks
+from dygcn.engine.features.inputs import Walks
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.training import Recipe, fitting_walks
 from dygcn.engine.training.fitting_walks import with_rows

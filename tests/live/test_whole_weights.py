@@ -13,7 +13,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph import ids, on_grid
 from dygcn.engine.graph.on_grid import units_of
 from dygcn.engine.graph.screening import find_refused
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
 from dygcn.testing import GraphOracle, twin_vectors
 from dygcn_lab.testbed.seeding import seeded, small_model

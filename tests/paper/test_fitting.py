@@ -11,8 +11,8 @@ import dygcn
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.measures import auc
-from dygcn.engine.models import State
 from dygcn.engine.models.choices import Choices
+from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
 from dygcn.paper import (
     BaseRecipe,

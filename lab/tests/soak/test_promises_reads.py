@@ -2,7 +2,7 @@
 
 import pytest
 
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.live.shared import can_share
 from dygcn_lab.soak.promises.reads import CHECK
 from dygcn_lab.testbed.seeding import small_model

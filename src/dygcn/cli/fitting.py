@@ -11,8 +11,9 @@ import click
 
 from dygcn.cli.options import events_file, events_options, folder_argument, kinds_option
 from dygcn.cli.printing import json_option, print_json, progress_bar, show
-from dygcn.engine.models import find_fitting, rule_names
+from dygcn.engine.models.choices import find_fitting
 from dygcn.engine.models.folder import check_target
+from dygcn.engine.models.model import rule_names
 from dygcn.live import evaluate as evaluate_events
 from dygcn.live import fit as fit_events
 from dygcn.live import load

@@ -25,7 +25,7 @@ from dygcn.cli.options import (
 from dygcn.cli.printing import json_option, progress_bar, show, show_table
 from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
-from dygcn.engine.models import KINDS
+from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live import EmbeddingView, LiveEmbedding
@@ -34,7 +34,7 @@ from dygcn.live.recommending import links_for
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dygcn.engine.models import Movement
+    from dygcn.engine.models.explaining import Movement
     from dygcn.live import Explanation, PastEmbedding
 
 _k_option = click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")

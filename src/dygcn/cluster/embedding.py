@@ -14,8 +14,8 @@ from dygcn.cluster.queries import NearestQuery, NearestReply, VectorQuery, Vecto
 from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import ColumnOptions, join_ids, python_ids
-from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
+from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.records import NO_CHANGE, Changed
 from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change

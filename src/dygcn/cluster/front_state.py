@@ -29,7 +29,8 @@ from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.models import Outcome, State, StateImage
+from dygcn.engine.models.contracts import Outcome, StateImage
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.propagation.sums import heavy_from
 from dygcn.engine.records import Changed, Parts
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.messages import Entry
     from dygcn.cluster.queries import ShardProcesses
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import EventBatch, Float32, GraphDelta, IdColumn, Int32, Int64, Nodes
 
 

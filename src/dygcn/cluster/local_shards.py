@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.messages import EntryLog, Message, ShardSnapshot
     from dygcn.cluster.queries import Query
     from dygcn.cluster.shard import Applied
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
 
 _ROUNDS = 100  # of requesting again, after which no reply will come
 

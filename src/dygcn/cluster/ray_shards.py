@@ -17,7 +17,7 @@ from dygcn._extras import extra
 from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.store import SnapshotFolder, fetch_folder, has_folder, leave_folder, read_note
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation.threads import set_threads
 from dygcn.errors import ClusterError, OptionError
 from dygcn.live.files import load_state, take_snapshot
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.certificates import Certificates
     from dygcn.cluster.messages import EntryLog, ShardSnapshot
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
 _MODEL = "model"  # its folder in the store

@@ -16,7 +16,7 @@ from dygcn.cluster.edge_images import drop_arcs, put_arcs, take_arcs
 from dygcn.cluster.messages import MirrorUpdate
 from dygcn.cluster.subscribers import Subscribers
 from dygcn.engine.events import join_ids, rows_of
-from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.features.inputs import Hashed, Walks
 from dygcn.engine.graph.constants import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dygcn.cluster.slots import SlotMap
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import (
         Bool,
         Changed,

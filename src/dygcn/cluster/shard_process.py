@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.certificates import Credentials
     from dygcn.cluster.messages import SnapshotStore
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
 _MOST_WAITING = 8_192  # messages and queries that wait for the thread of the shard

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.messages import Entry, EntryLog, Message, MirrorUpdate, Network, SnapshotStore
     from dygcn.cluster.shard import Applied
     from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger(__name__)
 _AHEAD = 64  # entries that are kept before they are needed, and in a message

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import GRID_BITS
+from dygcn.engine.features.inputs import GRID_BITS
 from dygcn.engine.propagation.sums import heavy_from
 from dygcn.engine.records import Changed
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Nodes
 
 _ORDERS = 2

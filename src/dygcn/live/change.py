@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dygcn.engine.models import norms
+from dygcn.engine.models.links import norms
 from dygcn.engine.models.surprise import reason_names
 from dygcn.engine.records import Changed
 from dygcn.errors import DygcnError, OptionError, StaleChange
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import Outcome, StateReader
+    from dygcn.engine.models.contracts import Outcome, StateReader
     from dygcn.engine.records import Bool, Float32, Float64, Int8, Nodes
 
 _SHOWN = 10  # nodes that a notebook shows

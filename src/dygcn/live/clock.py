@@ -9,7 +9,7 @@ from dygcn.engine.events import moment
 from dygcn.errors import ClockWarning
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import EventBatch
 
 SPANS, TIMES = 1000.0, 10.0

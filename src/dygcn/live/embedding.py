@@ -12,9 +12,13 @@ import numpy as np
 from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine.events import ColumnOptions, read_events, single_pair
-from dygcn.engine.features import CANNOT_BE_SET, Embedding
-from dygcn.engine.models import Model, Outcome, State, drifting_spec, feature_rows
+from dygcn.engine.features.inputs import CANNOT_BE_SET
+from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import read_tolerance
+from dygcn.engine.models.contracts import Outcome, drifting_spec
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.projection import feature_rows
+from dygcn.engine.models.state import State
 from dygcn.engine.records import NO_CHANGE, EventBatch
 from dygcn.errors import FeatureError, FolderError, OptionError
 from dygcn.live.announcing import Announcer, check_orders
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dygcn._progress import Asked
-    from dygcn.engine.models import StateImage, StateWriter
+    from dygcn.engine.models.contracts import StateImage, StateWriter
     from dygcn.engine.records import Int64
     from dygcn.live import refitting
     from dygcn.live.announcing import Unsaid

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.models import Movement
+from dygcn.engine.models.explaining import Movement
 from dygcn.live import exporting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dygcn.engine.models import Shares
+    from dygcn.engine.models.explaining import Shares
     from dygcn.engine.records import Float64, Int8
 
 _SHOWN = 10  # neighbours that a notebook and a terminal show

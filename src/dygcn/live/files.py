@@ -15,9 +15,11 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.graph.image import GraphImage
-from dygcn.engine.models import Model, State, StateImage, read_folder, write_folder
-from dygcn.engine.models.folder import FileEntry
+from dygcn.engine.models.contracts import StateImage
+from dygcn.engine.models.folder import FileEntry, read_folder, write_folder
 from dygcn.engine.models.folder import take_tensor as _take
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
 from dygcn.live.announcing import Unsaid
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.records import Nodes
 

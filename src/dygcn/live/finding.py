@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dygcn.engine.events.kinds import KindId, Kinds
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import Float32, IdColumn, Nodes
 
 OneId: TypeAlias = int | str | UUID | tuple[str, int | str | UUID]

@@ -12,9 +12,8 @@ from dygcn._late import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnOptions, cut_steps, duration, read_graph, sort_by_time
-from dygcn.engine.features import read_nodes
-from dygcn.engine.models import find_fitting
-from dygcn.engine.models.choices import Choices
+from dygcn.engine.features.tables import read_nodes
+from dygcn.engine.models.choices import Choices, find_fitting
 from dygcn.engine.training.relations import find_relation_weights
 from dygcn.errors import EventError, OptionError, shown
 from dygcn.live.embedding import LiveEmbedding

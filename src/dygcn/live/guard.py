@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.engine.graph.staging import Before
-    from dygcn.engine.models import StateWriter
+    from dygcn.engine.models.contracts import StateWriter
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -10,16 +10,18 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events.kinds import is_id_type, kinds_of
-from dygcn.engine.features import NodeColumns, RowTable
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.features.tables import NodeColumns
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.history import HistoryImage
 from dygcn.engine.history.columns import NAMES
-from dygcn.engine.models import Baseline, LinkHead, Model, NextHead, Projection, find_spec, rule_names
 from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
 from dygcn.engine.models.folder import take_tensor
-from dygcn.engine.models.links import PAST, SAVED, TRAITS, count_products
+from dygcn.engine.models.links import PAST, SAVED, TRAITS, LinkHead, NextHead, count_products
+from dygcn.engine.models.model import Baseline, Model, find_spec, rule_names
+from dygcn.engine.models.projection import Projection
 from dygcn.engine.records import IdColumn
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from dygcn._extras import extra
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 MOST = 2_000  # nodes in a picture

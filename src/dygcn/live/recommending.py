@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dygcn.engine.models import link_vectors, node_traits
-from dygcn.engine.models.links import COSINE, FILTER
+from dygcn.engine.models.links import COSINE, FILTER, link_vectors, node_traits
 from dygcn.live.finding import EVERY_KIND, check_kind, find_nodes, linked_nodes, of_kind
 from dygcn.live.scoring import filter_of, head_of, pair_scores
 
 if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import Bool, Float64, Nodes
     from dygcn.live.search.nearest import VectorCache
 

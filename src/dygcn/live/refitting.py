@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from dygcn.engine._blas import one_blas_thread
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import build_graph
 from dygcn.engine.history import EventHistory
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting_walks import walk_rows, with_table
 from dygcn.engine.training.walks import turn_rows
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models import Model, StateImage
+    from dygcn.engine.models.contracts import StateImage
     from dygcn.engine.models.folder import Tensors
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
     from dygcn.live.vector_view import VectorView
 

@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.models import (
+from dygcn.engine.models.checks import one_of
+from dygcn.engine.models.links import (
+    FILTER,
     KINDS,
     LinkHead,
-    Model,
+    count_products,
     node_traits,
     pair_columns,
     pair_cosines,
     pair_pasts,
     pair_products,
-    read_units,
 )
-from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.links import FILTER, count_products
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.readout import read_units
 from dygcn.errors import FeatureError, OptionError
 
 if TYPE_CHECKING:
     from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.history import EventHistory
-    from dygcn.engine.models import StateReader
+    from dygcn.engine.models.contracts import StateReader
     from dygcn.engine.records import Float64, Int64, Nodes
     from dygcn.live.search.nearest import VectorCache
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.features import GRID_BITS
+from dygcn.engine.features.inputs import GRID_BITS
 from dygcn.live import exporting, plotting
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.files import digest_of, take_snapshot
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dygcn.engine.models import Model, StateWriter
+    from dygcn.engine.models.contracts import StateWriter
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
     from dygcn.live.announcing import Announcer
 

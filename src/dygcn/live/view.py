@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
 import numpy as np
 
 from dygcn.engine.events import ColumnOptions, read_update
-from dygcn.engine.models import RemovalTrial, Trial, explain, explain_change, link_vectors, node_traits
 from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.links import COSINE, FILTER
+from dygcn.engine.models.explaining import explain, explain_change
+from dygcn.engine.models.links import COSINE, FILTER, link_vectors, node_traits
+from dygcn.engine.models.trial import RemovalTrial, Trial
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live.change import Change
@@ -50,7 +51,8 @@ from dygcn.live.vector_view import VectorView
 from dygcn.live.what_if import TrialBlock
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State, StateWriter
+    from dygcn.engine.models.contracts import StateWriter
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.events.kinds import as_text
-from dygcn.engine.models import norms
+from dygcn.engine.models.links import norms
 from dygcn.live.change import Owner
 
 if TYPE_CHECKING:

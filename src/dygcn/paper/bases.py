@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph.image import take_image
-from dygcn.engine.models import ExactSpec, Model, State, StateImage, read_vectors
+from dygcn.engine.models.contracts import StateImage
+from dygcn.engine.models.model import ExactSpec, Model
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.state import State
 from dygcn.errors import OptionError
 from dygcn.paper import equations
 from dygcn.paper.equations import NumpyArrays

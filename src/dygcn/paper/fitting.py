@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import id_column, rows_of
-from dygcn.engine.features import Embedding, Hashed
-from dygcn.engine.models import Model, State
+from dygcn.engine.features.inputs import Hashed
+from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.models.choices import Choices, ids_of, weight_grid
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning

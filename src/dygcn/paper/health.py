@@ -13,12 +13,12 @@ import numpy as np
 
 from dygcn.engine.events.keys import salted
 from dygcn.engine.measures import auc
-from dygcn.engine.models import norms
+from dygcn.engine.models.links import norms
 from dygcn.errors import DriftWarning, NormBandWarning
 from dygcn.paper.rolling import RollingRule
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import Float64, Nodes
     from dygcn.paper.options import Watch
 

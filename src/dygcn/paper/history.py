@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes, Progress
     from dygcn.paper.plans import Mix, Plan
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 import numpy as np
 
-from dygcn.engine.features import Embedding
-from dygcn.engine.models import Outcome, RuleSpec, register
+from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import one_of
+from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.models.folder import take_tensor
+from dygcn.engine.models.model import RuleSpec, register
 from dygcn.engine.models.state import last_of_each
 from dygcn.engine.records import Changed
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
@@ -27,9 +28,10 @@ from dygcn.paper.rolling import RollingRule, SpectralRule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.features import Features
-    from dygcn.engine.models import Model, State
+    from dygcn.engine.features.inputs import Features
     from dygcn.engine.models.folder import Tensors
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import Float32, IdColumn
 
 _BASE = "base."

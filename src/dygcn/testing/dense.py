@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import id_column
-from dygcn.engine.features import Hashed
+from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.filter.head import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES, MOST_OCTAVES, WINDOW
 from dygcn.engine.graph.ids import IdMap
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Bool, Float64
     from dygcn.live import LiveEmbedding
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import id_column
-from dygcn.engine.features import Blocks, Given, Hashed, NodeColumns, RowTable, Walks, read_nodes, to_grid
-from dygcn.engine.features.inputs import rows_on_grid
-from dygcn.engine.features.tables import place_of
+from dygcn.engine.features.inputs import Blocks, Given, Hashed, RowTable, Walks, rows_on_grid, to_grid
+from dygcn.engine.features.tables import NodeColumns, place_of, read_nodes
 from dygcn.engine.graph.ids import IdMap
 from dygcn.errors import FeatureError
 

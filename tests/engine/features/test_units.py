@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import id_column
-from dygcn.engine.features import Hashed, RowTable, Walks
+from dygcn.engine.features.inputs import Hashed, RowTable, Walks
 from dygcn.engine.features.units import hashed_table, row_table, units_of
 from dygcn.engine.graph.ids import IdMap
 from tests.engine.events.test_keys import MASK, mixed

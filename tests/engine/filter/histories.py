@@ -10,7 +10,8 @@ import dygcn
 from dygcn.engine.events import read_events
 from dygcn.engine.filter import filter, head, loops
 from dygcn.engine.filter.head import FilterHead
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import Trial
 from dygcn.testing.dense import dense_sums
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn import datasets
 from dygcn.engine.events import id_column, python_ids, read_events, rows_of
-from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.explaining import MOST_EVENTS, explain, explain_change
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError, OptionError, UnknownNode
 from dygcn.live.files import digest_of
 from dygcn.testing import dense_messages, dense_vectors

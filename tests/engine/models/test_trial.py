@@ -15,8 +15,9 @@ from dygcn.engine._rows import cpu_level
 from dygcn.engine.events import id_column, python_ids, read_events
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.models import Model, State, read_vectors
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import RemovalTrial, Trial
 from dygcn.errors import CapacityError, DygcnError, EventError, FeatureError, OpenTrial, TornState
 from dygcn.live.files import digest_of

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import apply_batch
 from dygcn.engine.graph.constants import DONE, OVERWEIGHT, SMALL_POOL
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import exact, outcomes
 from dygcn.engine.propagation import spreading as buffers
 from dygcn.engine.records import Written

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import read_events
-from dygcn.engine.features import Hashed
+from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.ticks import NO_TICKS
 from dygcn.engine.propagation import ExactRule, influence

@@ -9,7 +9,7 @@ import pytest
 
 from dygcn.engine.events import read_events
 from dygcn.engine.events.keys import keys_of_ints
-from dygcn.engine.features import Hashed
+from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.features.units import units_of
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.transaction import Transaction

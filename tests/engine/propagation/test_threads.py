@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import read_events
-from dygcn.engine.features import Hashed
+from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import ExactRule, spreading
 from dygcn.engine.propagation.threads import set_threads, side_by_side, threads

@@ -7,8 +7,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import part_of
 from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
-from dygcn.engine.models import NextHead
-from dygcn.engine.models.links import next_columns
+from dygcn.engine.models.links import NextHead, next_columns
 from dygcn.engine.training import next_head
 from dygcn.engine.training.logits import list_loss, softmax
 from dygcn.engine.training.next_head import draw_lists, fit_next

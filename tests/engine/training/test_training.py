@@ -3,7 +3,8 @@ import pytest
 
 import dygcn
 from dygcn.engine.events import cut_steps, read_events
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.matrices import StepSample, fit_matrices, link_loss, starting_matrices
 from dygcn.engine.training.samples import collect_samples

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 import dygcn
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.errors import EventError, OptionError, WriteFailed
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.durable import feed as module

@@ -19,7 +19,8 @@ from hypothesis.stateful import (
 )
 
 import dygcn
-from dygcn.engine.models import Model, cosines, norms
+from dygcn.engine.models.links import cosines, norms
+from dygcn.engine.models.model import Model
 from dygcn.engine.training import Recipe
 from dygcn.errors import IndexNotReady, OptionError
 from dygcn.live.changed import ChangeRecord

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.datasets import load
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search import index as index_module
 from dygcn.live.search.backends import AT, InvertedLists, RecallQuestions, ask, fewest, lists_for, sample_for

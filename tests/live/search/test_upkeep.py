@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dygcn.engine.models import cosines, norms, to_units
+from dygcn.engine.models.links import cosines, norms
+from dygcn.engine.models.read_kernels import to_units
 from dygcn.live.search.backends import UnitRows
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache, rounding

@@ -10,7 +10,7 @@ import dygcn
 from dygcn.client import Client
 from dygcn.cluster import launch as start_shards
 from dygcn.engine.events import id_column
-from dygcn.engine.models import Surprises
+from dygcn.engine.models.surprise import Surprises
 from dygcn.errors import FeatureError, OptionError
 from dygcn.serving.service import observations
 from dygcn.serving.service.observations import SurpriseRecord

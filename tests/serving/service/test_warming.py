@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import dygcn
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.serving.service import app as web
 from dygcn.serving.service.app import make_app
 from dygcn.serving.service.lifetime import warm_up

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from dygcn.engine.models import ExactSpec
+from dygcn.engine.models.model import ExactSpec
 from dygcn.engine.training import fitting
 
 

@@ -12,7 +12,7 @@ from dygcn.engine.graph.constants import FEW, SMALLEST_BLOCK
 from dygcn.engine.propagation.sums import Sums
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Int64
 
 ARC = 4 + 8  # other end, weight

@@ -18,11 +18,10 @@ import msgspec
 import numpy as np
 
 from dygcn.engine.events import join_ids, take
-from dygcn.engine.features import RowTable, Walks
+from dygcn.engine.features.inputs import RowTable, Walks
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models import Model
 from dygcn.engine.models.choices import weight_grid
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation import ExactRule
 from dygcn.live import fit, start

@@ -14,9 +14,8 @@ import numpy as np
 
 from dygcn.engine.events import cut_steps, sort_by_time
 from dygcn.engine.history.columns import NAMES
-from dygcn.engine.models import LinkHead, NextHead
 from dygcn.engine.models.choices import time_unit
-from dygcn.engine.models.links import PAST, TRAITS, count_products
+from dygcn.engine.models.links import PAST, TRAITS, LinkHead, NextHead, count_products
 from dygcn.live import LiveEmbedding, start
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.kinds import DIM, random_walks
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import EventBatch
     from dygcn_lab.costs.timing import Notify
 

@@ -17,7 +17,7 @@ def bytes_of(shard: Shard) -> dict[str, int]:
     --------
     >>> from dygcn.cluster.shard import Shard
     >>> from dygcn.cluster.slots import SlotMap
-    >>> from dygcn.engine.models import Model
+    >>> from dygcn.engine.models.model import Model
     >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
     >>> list(bytes_of(Shard(model, 0, SlotMap.even(2), 2)))
     ['arcs', 'hubs', 'lists', 'ids', 'marks', 'order 1', 'order 2', 'heavy', 'holders']

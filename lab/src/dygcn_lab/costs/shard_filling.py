@@ -31,7 +31,7 @@ def fill(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> None:
     >>> from dygcn.cluster.shard import Shard
     >>> from dygcn.cluster.slots import SlotMap
     >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models import Model
+    >>> from dygcn.engine.models.model import Model
     >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
     >>> shard = Shard(model, 0, SlotMap.even(2), 2)
     >>> fill(shard, lambda: [read_events([(1, 4)]), read_events([(2, 3), (2, 4)])])

@@ -27,7 +27,8 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import rows_of, sort_by_time
-from dygcn.engine.models import Model, State
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.live import fit
 from dygcn.live.files import digest_of
 from dygcn_lab.costs.graphs import graph_events

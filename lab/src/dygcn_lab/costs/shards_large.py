@@ -26,7 +26,7 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.graph.constants import FEW
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn_lab.costs.footprint import HUB_ARC, NODE, SUM, peak_bytes, resident_bytes
 from dygcn_lab.costs.shard_bytes import bytes_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dygcn.engine.features import Hashed
-from dygcn.engine.models import Model
+from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.models.choices import weight_grid
+from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.live import LiveEmbedding, start

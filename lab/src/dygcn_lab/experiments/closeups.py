@@ -9,7 +9,7 @@ import numpy as np
 
 from dygcn.engine.events import read_events
 from dygcn.engine.measures import unit_rows
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import influence
 from dygcn.engine.records import IdColumn
 from dygcn.paper import adopt
@@ -19,7 +19,7 @@ from dygcn_lab.experiments.paper_rules import fit_rule, graph_at, ids_and_vector
 from dygcn_lab.experiments.tables import by_number
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Int64
     from dygcn.paper import RollingRecipe
     from dygcn_lab.experiments.cells import Notify

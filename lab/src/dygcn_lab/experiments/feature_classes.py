@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dygcn
+from dygcn.engine.features.tables import NodeColumns, read_nodes
 from dygcn.engine.records import Float32, Int64
 from dygcn_lab.evaluation.classes import FrozenClassifier
 from dygcn_lab.report.blocks import put_between
@@ -158,8 +159,6 @@ def judge_fit(data: Labelled, trained: bool = False) -> dict[str, dict[str, Any]
 
 def _encoded(data: Labelled) -> Float32:
     """Return the features that `nodes=` makes of a table."""
-    from dygcn.engine.features import NodeColumns, read_nodes  # noqa: PLC0415
-
     table = read_nodes(data.table(np.arange(len(data.labels))))
     return NodeColumns.of(table).encode(table)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.live import LiveEmbedding
 from dygcn_lab.evaluation import VectorMethod
@@ -22,7 +22,7 @@ from dygcn_lab.experiments.tables import by_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32
     from dygcn_lab.evaluation.steps import Moment
 

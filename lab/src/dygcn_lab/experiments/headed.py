@@ -14,8 +14,7 @@ import numpy as np
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
-from dygcn.engine.models import node_traits, pair_columns, pair_cosines, pair_pasts
-from dygcn.engine.models.links import COUNT_HALF_LIFE
+from dygcn.engine.models.links import COUNT_HALF_LIFE, node_traits, pair_columns, pair_cosines, pair_pasts
 from dygcn.engine.records import IdColumn
 from dygcn.engine.training.link_head import PAIRS, fit_heads, sample_links
 from dygcn.engine.training.matrices import Recipe
@@ -25,7 +24,7 @@ from dygcn_lab.experiments.ours import LINKS, event_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.engine.models import LinkHead
+    from dygcn.engine.models.links import LinkHead
     from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Nodes
     from dygcn.engine.training.link_head import LinkSample
     from dygcn_lab.evaluation import Method

@@ -16,7 +16,7 @@ from dygcn_lab.experiments.paper_rules import Series, Trained, empty_model, roll
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.live import LiveEmbedding
     from dygcn.paper import RollingRecipe
     from dygcn_lab.experiments.paper_rules import Frames

@@ -16,8 +16,9 @@ import numpy as np
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import apply_batch
-from dygcn.engine.models import State, norms
 from dygcn.engine.models.choices import Choices
+from dygcn.engine.models.links import norms
+from dygcn.engine.models.state import State
 from dygcn.paper import RollingRule, adopt
 from dygcn.paper.bases import base_vectors, fit_base, keep_last
 from dygcn.paper.fitting import new_model
@@ -30,7 +31,7 @@ from dygcn_lab.experiments.tables import by_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64
     from dygcn.paper import Base, RollingRecipe
     from dygcn_lab.evaluation.steps import Moment, Steps

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.models import Model
+from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.live import start
 from dygcn_lab.costs.graphs import graph_events

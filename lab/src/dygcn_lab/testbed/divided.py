@@ -15,7 +15,7 @@ from dygcn.cluster.messages import Entries, ShardSnapshot
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import moment
 from dygcn.engine.graph.screening import check_batch
-from dygcn.engine.models import Outcome
+from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.records import Changed
 from dygcn.errors import ClusterError
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.messages import Entry
     from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models import Model, State
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch
 
 

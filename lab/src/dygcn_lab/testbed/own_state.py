@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 
 if TYPE_CHECKING:
     from dygcn.live.view import EmbeddingView

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import id_column
-from dygcn.engine.features import RowTable
-from dygcn.engine.models import Model
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.models.model import Model, order_weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dygcn.cluster.shard import Shard
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Bytes, Float64, IdColumn, Int64
 
 _BLOCK = 1 << 14  # nodes, as in `ExactRule.state_bytes`

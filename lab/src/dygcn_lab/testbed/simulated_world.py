@@ -10,8 +10,9 @@ import numpy as np
 from dygcn.cluster.messages import Entries, Entry, Events, Remove
 from dygcn.cluster.worker import Sequencer
 from dygcn.engine.events import id_column, python_ids
-from dygcn.engine.features import RowTable
-from dygcn.engine.models import Model, State
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
 from dygcn.live.files import digest_of
 
 if TYPE_CHECKING:

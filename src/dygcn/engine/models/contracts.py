@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from dygcn.engine.features import Features
+    from dygcn.engine.features.inputs import Features
     from dygcn.engine.filter.filter import Filter
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage

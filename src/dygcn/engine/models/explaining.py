@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import rows_of
-from dygcn.engine.features import GRID_BITS
+from dygcn.engine.features.inputs import GRID_BITS
 from dygcn.engine.models.trial import Trial
 from dygcn.errors import EventError, OptionError, UnknownNode
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dygcn._extras import load_plugin, plugins
 from dygcn.engine.events import join_ids, take
-from dygcn.engine.features import Blocks, Features, Given, Hashed, RowTable, Walks
+from dygcn.engine.features.inputs import Blocks, Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap

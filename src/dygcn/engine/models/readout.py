@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features import GRID_BITS, ROW_BITS, Hashed, Walks
+from dygcn.engine.features.inputs import GRID_BITS, ROW_BITS, Hashed, Walks
 from dygcn.engine.models.read_kernels import (
     ReadBuffers,
     mix_units,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import Blocks, Given, Walks, to_grid
+from dygcn.engine.features.inputs import Blocks, Given, Walks, to_grid
 from dygcn.engine.graph.image import build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.history import EventHistory

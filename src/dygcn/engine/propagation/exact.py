@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features import Blocks, Given, Hashed, Walks, rows_on_grid
+from dygcn.engine.features.inputs import Blocks, Given, Hashed, Walks, rows_on_grid
 from dygcn.engine.graph.staging import FEW_EVENTS
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
@@ -49,7 +49,7 @@ from dygcn.engine.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dygcn.engine.features import Features
+    from dygcn.engine.features.inputs import Features
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.ids import Allocator
     from dygcn.engine.graph.transaction import Transaction

@@ -26,7 +26,7 @@ from dygcn.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dygcn.engine.features import Features
+    from dygcn.engine.features.inputs import Features
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.transaction import Transaction
 

@@ -1,6 +1,6 @@
 """The contract of a rule, and the influenced sets V_1..V_K of the paper (its section 4.2).
 
-What else a rule says of itself is a `dygcn.engine.models.RuleSpec`.
+What else a rule says of itself is a `dygcn.engine.models.model.RuleSpec`.
 """
 
 from __future__ import annotations

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features import Embedding, Given, Hashed, column_scales, read_features
-from dygcn.engine.models import RULES, Baseline, Model, State, read_inputs
+from dygcn.engine.features.inputs import Given, Hashed, column_scales
+from dygcn.engine.features.tables import Embedding, read_features
 from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.models.choices import Choices
+from dygcn.engine.models.model import RULES, Baseline, Model
+from dygcn.engine.models.readout import read_inputs
+from dygcn.engine.models.state import State
 from dygcn.engine.training.fitting_walks import fit_walks, read_beside
 from dygcn.engine.training.link_head import HeldOut, fit_heads
 from dygcn.engine.training.matrices import Recipe, fit_matrices, starting_matrices

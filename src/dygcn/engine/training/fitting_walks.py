@@ -11,11 +11,13 @@ import numpy as np
 
 from dygcn.engine.events import take
 from dygcn.engine.events.kinds import stored_type
-from dygcn.engine.features import NodeColumns, NodeTable, RowTable, Walks, read_features
+from dygcn.engine.features.inputs import RowTable, Walks
+from dygcn.engine.features.tables import NodeColumns, NodeTable, read_features
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import take_image
-from dygcn.engine.models import Model, Projection, State, principal_directions
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
+from dygcn.engine.models.projection import Projection, principal_directions
+from dygcn.engine.models.state import State
 from dygcn.engine.training.filtering import fit_filter
 from dygcn.engine.training.link_head import HeldOut, cosine_auc, fit_heads
 from dygcn.engine.training.next_head import NextSample

@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
-from dygcn.engine.models import (
+from dygcn.engine.models.links import (
+    AGE,
+    EDGE,
+    HEADS,
+    KNOWN,
+    PAST,
+    TRAITS,
     LinkHead,
-    Model,
-    State,
     node_traits,
     pair_columns,
     pair_pasts,
-    read_units,
-    read_vectors,
 )
-from dygcn.engine.models.links import AGE, EDGE, HEADS, KNOWN, PAST, TRAITS
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.readout import read_units, read_vectors
+from dygcn.engine.models.state import State
 from dygcn.engine.training.logits import logistic
 from dygcn.engine.training.matrices import LARGEST_SAMPLE
 from dygcn.engine.training.samples import first_held_out
@@ -31,7 +35,7 @@ from dygcn.engine.training.samples import first_held_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from dygcn.engine.features import RowTable
+    from dygcn.engine.features.inputs import RowTable
     from dygcn.engine.graph import Graph
     from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
     from dygcn.engine.training.matrices import Recipe

@@ -17,15 +17,17 @@ from dygcn.engine.events import join_events, take
 from dygcn.engine.events.batches import part_of
 from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
-from dygcn.engine.models import pair_products, read_units, read_vectors
-from dygcn.engine.models.links import NextHead, count_products, next_columns
+from dygcn.engine.models.links import NextHead, count_products, next_columns, pair_products
+from dygcn.engine.models.readout import read_units, read_vectors
 from dygcn.engine.training.logits import list_loss, softmax
 from dygcn.engine.training.samples import first_held_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.engine.models import Model, NextHead, State
+    from dygcn.engine.models.links import NextHead
+    from dygcn.engine.models.model import Model
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import Bool, EventBatch, Float64, Int32, Int64, Nodes
     from dygcn.engine.training.matrices import Recipe
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from dygcn.engine.events import rows_of
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
-from dygcn.engine.models import State, read_vectors
 from dygcn.engine.models.checks import check_relation_weights
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.state import State
 from dygcn.engine.training.fitting_walks import walk_model, with_rows
 from dygcn.engine.training.link_head import FEWEST
 from dygcn.engine.training.samples import play

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.graph import apply_batch
-from dygcn.engine.models import State, drift, read_inputs
+from dygcn.engine.models.readout import drift, read_inputs
+from dygcn.engine.models.state import State
 from dygcn.engine.training.matrices import LARGEST_SAMPLE, StepSample
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from dygcn.engine.events import ColumnOptions, join_events, moment, read_update
 from dygcn.engine.graph.screening import check_batch, find_refused
-from dygcn.engine.models import Outcome
 from dygcn.engine.models.checks import read_tolerance
+from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.records import Changed, Float32
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.announcing import Announcer, check_orders
@@ -33,7 +33,7 @@ from dygcn.live.finding import as_many, check_alone, many_ids
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
-    from dygcn.engine.features import Embedding
+    from dygcn.engine.features.tables import Embedding
     from dygcn.live.durable.storage.layout import FolderLock
     from dygcn.live.durable.storage.retention import KeepLog
     from dygcn.live.search.nearest import VectorCache

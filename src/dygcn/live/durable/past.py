@@ -35,7 +35,7 @@ from dygcn.live.view import EmbeddingView
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dygcn.engine.models import State
+    from dygcn.engine.models.state import State
 
 AsOf: TypeAlias = int | float | str | datetime
 """A sequence; seconds since 1970; a datetime with a zone; or either as text, the time in ISO 8601."""

@@ -32,7 +32,7 @@ from dygcn.live.files import Loaded, load_snapshot
 from dygcn.live.model_files import LogPosition
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import State
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
     from dygcn.live.changed import FeedImage
 

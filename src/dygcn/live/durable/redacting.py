@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from dygcn.engine.models import State, StateReader, StateWriter
+    from dygcn.engine.models.contracts import StateReader, StateWriter
     from dygcn.engine.models.folder import FileEntry
+    from dygcn.engine.models.state import State
     from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
     from dygcn.live.durable.storage.dead_letters import DeadLetter
     from dygcn.live.durable.storage.erasures import Erasures

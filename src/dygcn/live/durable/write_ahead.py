@@ -34,7 +34,8 @@ from dygcn.live.embedding import LiveEmbedding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dygcn.engine.models import Outcome, Surprises
+    from dygcn.engine.models.contracts import Outcome
+    from dygcn.engine.models.surprise import Surprises
     from dygcn.engine.records import History, IdColumn, Nodes
     from dygcn.errors import WriteFailed
     from dygcn.live.durable.storage.dead_letters import DeadLetter

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dygcn.engine.models import cosines, norms, to_units
+from dygcn.engine.models.links import cosines, norms
+from dygcn.engine.models.read_kernels import to_units
 from dygcn.errors import OptionError
 from dygcn.live.finding import at_least
 from dygcn.live.search.backends import (

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.models import cosines, norms, to_units
+from dygcn.engine.models.links import cosines, norms
+from dygcn.engine.models.read_kernels import to_units
 from dygcn.errors import IndexNotReady
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dygcn.engine.models import Reading, StateReader
+    from dygcn.engine.models.contracts import Reading, StateReader
     from dygcn.engine.records import Float32, Float64, Int64, Nodes
     from dygcn.live.changed import ChangeRecord
 

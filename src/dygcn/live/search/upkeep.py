@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.models import to_units
+from dygcn.engine.models.read_kernels import to_units
 from dygcn.live.search.backends import UnitRows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from dygcn.engine._native import compiled
-from dygcn.engine.features import Hashed, Walks
+from dygcn.engine.features.inputs import Hashed, Walks
 from dygcn.engine.graph import ticks
 from dygcn.engine.graph.ticks import publish
 from dygcn.engine.models.readout import read_plan
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models import State, StateReader
+    from dygcn.engine.models.contracts import StateReader
+    from dygcn.engine.models.state import State
     from dygcn.engine.propagation.pulling import Pulls
     from dygcn.engine.records import UInt64
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dygcn.live.clock import usual_jump
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateWriter
+    from dygcn.engine.models.contracts import StateWriter
 
 Jump: TypeAlias = float | Literal["usual", "any"]
 """How far the graph's clock may jump: in units of t, by the rule of `usual_jump`, or as far as it likes."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph.ageing import Memory
-    from dygcn.engine.models import StateWriter
+    from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import EventBatch, Float64, Nodes
     from dygcn.serving.service.settings import CurrentSettings, Limits
 

@@ -15,7 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from dygcn.engine.events.wire import decode_events
-from dygcn.engine.models import KINDS, State
+from dygcn.engine.models.links import KINDS
+from dygcn.engine.models.state import State
 from dygcn.errors import DygcnError
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.scoring import pair_scores
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.live import DurableEmbedding
     from dygcn.serving.service.observations import Observations
 

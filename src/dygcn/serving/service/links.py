@@ -8,7 +8,7 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.engine.events.kinds import as_text
-from dygcn.engine.models import KINDS
+from dygcn.engine.models.links import KINDS
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.finding import check_kind, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for

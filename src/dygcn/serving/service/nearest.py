@@ -26,7 +26,7 @@ with extra("serve"):
     from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import StateWriter
+    from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import Float32, Nodes
     from dygcn.live import DurableEmbedding
     from dygcn.live.search.index import IndexStatus, NearestIndex

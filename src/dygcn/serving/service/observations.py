@@ -20,7 +20,7 @@ from dygcn.serving.observing.metrics import Distribution, RequestCounts, distrib
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing
 
 if TYPE_CHECKING:
-    from dygcn.engine.models import Surprises
+    from dygcn.engine.models.surprise import Surprises
     from dygcn.engine.records import IdColumn
     from dygcn.errors import WriteFailed
     from dygcn.live import DurableEmbedding

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, get_args
 
-from dygcn.engine.models import KINDS
+from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.live.durable.histories import PLACE_PATTERN
 from dygcn.live.durable.past import MOMENT_PATTERN

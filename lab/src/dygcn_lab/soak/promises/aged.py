@@ -22,7 +22,7 @@ from dygcn.engine.filter.filter import Filter
 from dygcn.engine.filter.head import SUMS, WINDOW
 from dygcn.engine.graph.ageing import Expiry
 from dygcn.engine.graph.constants import FOUND
-from dygcn.engine.models import State
+from dygcn.engine.models.state import State
 from dygcn.errors import ClockWarning
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.embedding import start
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.staging import NodeEvents, PairBuffers
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
 
 BATCHES = (1, 7, 100, 10_000)

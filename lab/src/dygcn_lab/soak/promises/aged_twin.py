@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine.events import id_column, python_ids
-from dygcn.engine.features import RowTable
+from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph.image import take_image
 from dygcn.testing.dense import dense_sums
@@ -19,7 +19,7 @@ from dygcn_lab.testbed.seeding import small_model
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import IdColumn
     from dygcn.live import EmbeddingView
 

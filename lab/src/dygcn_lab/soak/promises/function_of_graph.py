@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph.transaction import Transaction
-    from dygcn.engine.models import Model
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import Changed, Written
     from dygcn.live import LiveEmbedding
 

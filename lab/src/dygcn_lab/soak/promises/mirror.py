@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.engine.models import Model
-from dygcn.engine.models.model import order_weights
+from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.propagation import set_threads
 from dygcn.engine.records import Float32, Int64
 from dygcn.errors import ClockWarning

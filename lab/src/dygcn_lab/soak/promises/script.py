@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import id_column, join_events, read_events
-from dygcn.engine.models import ExactSpec, Model, State
+from dygcn.engine.models.model import ExactSpec, Model
+from dygcn.engine.models.state import State
 from dygcn.errors import EventError
 from dygcn.live import LiveEmbedding
 from dygcn.live.durable.source_batch import SourceBatch
