@@ -11,11 +11,11 @@ import numpy as np
 
 from dygcn._late import late
 from dygcn._progress import progress_of
-from dygcn.engine.events import ColumnOptions, read_events, single_pair
+from dygcn.engine.events import ColumnOptions, read_events, read_update, single_pair
 from dygcn.engine.features.inputs import CANNOT_BE_SET
 from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import read_tolerance
-from dygcn.engine.models.contracts import Outcome, drifting_spec
+from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.projection import feature_rows
 from dygcn.engine.models.state import State
@@ -121,7 +121,7 @@ class LiveEmbedding(EmbeddingView):
         edge = None if pair is None else self._state.find_edge(*pair)
         if edge is not None:
             return self._apply(edge, now)
-        batch = self._read_update(events, add, remove, names)
+        batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
         if now is not None or batch.t is not None:
             warn_of_jump(self._state, batch, now)
         return self._apply(batch, now)
@@ -138,8 +138,8 @@ class LiveEmbedding(EmbeddingView):
             outcome = state.write()
             change = self._changed(outcome, self._version + 1)
         # What follows may warn, and a warning may be an error: the update is whole before it.
-        drifting = drifting_spec(state.model.spec)
-        due = None if drifting is None else drifting.after_update(state, outcome, self._version)
+        spec = state.model.spec
+        due = spec.after_update(state, outcome, self._version) if spec.drifts else None
         if due is not None:
             with state.changing:
                 change = self._changed(due(), self._version)
@@ -211,10 +211,9 @@ class LiveEmbedding(EmbeddingView):
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
-        drifting = drifting_spec(self.model.spec)
-        if drifting is None:
+        if not self.model.spec.drifts:
             raise OptionError(f"the {self.model.rule} rule never drifts, so it has nothing to restart")
-        return self._write(drifting.restart(self._state, base))
+        return self._write(self.model.spec.restart(self._state, base))
 
     @guarded
     def publish(self, tolerance: float | None = None) -> Change:

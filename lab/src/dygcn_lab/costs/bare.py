@@ -75,7 +75,7 @@ class Bare:
         """Keep what the rule adds in this call; return how many rows it adds."""
         self.kept = []
         with (
-            mock.patch.object(ExactRule, "in_one_call", new=False),
+            mock.patch.object(self._rule, "in_one_call", new=False),
             mock.patch.object(spreading, "SHARED", 1 << 62),  # pushes: one thread
             mock.patch.object(kernels, "add_part", self._keep_and_add),
         ):

@@ -200,10 +200,11 @@ class IdMap:
         """Return the nodes of both ends of events; -1 for an unknown end that is only ever removed."""
         if not len(op):  # of no type, perhaps
             return np.empty(0, np.int32), np.empty(0, np.int32)
-        self.check_kind(src)
-        self.check_kind(dst)
+        self.check_kind(src, dst)
         if len(op) <= _BLOCK:
-            self._have_capacity(2 * len(op), _bytes_of(src) + _bytes_of(dst))
+            more = 0 if src.data is None else _bytes_of(src) + _bytes_of(dst)
+            if not loops.has_capacity(self.arrays, 2 * len(op), more):
+                self._grow(2 * len(op), more)
             nodes = loops.resolve(self.arrays, src.values, src.data, dst.values, dst.data, op)
             return nodes[0], nodes[1]
         adds = op > 0
@@ -219,17 +220,16 @@ class IdMap:
         if len(column) == 0:
             return np.empty(0, np.int32)
         self.check_kind(column)
-        self._have_capacity(len(column), _bytes_of(column))
+        more = _bytes_of(column)
+        if not loops.has_capacity(self.arrays, len(column), more):
+            self._grow(len(column), more)
         return loops.intern_ids(self.arrays, column.values, column.data)
 
-    def _have_capacity(self, new: int, new_bytes: int) -> None:
-        if not loops.has_capacity(self.arrays, new, new_bytes):
-            self._grow(new, new_bytes)
-
-    def check_kind(self, column: IdColumn) -> None:
+    def check_kind(self, *columns: IdColumn) -> None:
         """Refuse ids of another type."""
-        if column.kind != self.kind:
-            raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
+        for column in columns:
+            if (column.data is None) is not (self.kind == "int64"):
+                raise EventError(f"this graph has {self.kind} ids, not {column.kind} ones; one type a graph")
 
     def _grow(self, new: int, new_bytes: int) -> None:
         size = self.high + new

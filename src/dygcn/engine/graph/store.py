@@ -276,8 +276,7 @@ class Graph:
             raise EventError(
                 f"an event has no relation; {self.relations.known}: say which one, in `relation`"
             )
-        self.ids.check_kind(batch.src)
-        self.ids.check_kind(batch.dst)
+        self.ids.check_kind(batch.src, batch.dst)
         self.clock_after(batch, now)
         if self.expiry is not None and batch.t is None and now is None and self.clock is None and len(batch):
             raise EventError(

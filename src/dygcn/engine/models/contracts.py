@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from dygcn.engine.features.inputs import Features
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.transaction import Transaction
     from dygcn.engine.history import EventHistory, HistoryImage
     from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.models.model import Model, RuleSpec
+    from dygcn.engine.models.model import Model
     from dygcn.engine.models.surprise import Surprises
     from dygcn.engine.propagation import Rule
     from dygcn.engine.records import Changed, EventBatch, Float32, GraphDelta, IdColumn, Int32, Int64, Nodes
@@ -160,21 +160,3 @@ class StateWriter(StateReader, Protocol):
 
     def track_surprise(self, on: bool) -> None:
         """Measure how surprising events are from now on, or stop."""
-
-
-class Drifting(Protocol):
-    """A rule spec whose vectors drift: it watches the state, and supplies fresh vectors."""
-
-    def after_update(self, state: Any, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
-        """Check the state after an update; warn if it drifted, and return a restart that is due.
-
-        That change is made while the state is `changing`, and returns what the update and it did together.
-        """
-
-    def restart(self, state: Any, base: object) -> Callable[[], Outcome]:
-        """Prepare a fresh base, computed or the user's; return the call that installs it."""
-
-
-def drifting_spec(spec: RuleSpec) -> Drifting | None:
-    """Return the spec of a rule whose vectors drift; None for any other rule."""
-    return cast("Drifting", spec) if spec.drifts else None

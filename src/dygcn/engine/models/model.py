@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -61,7 +61,7 @@ class RuleSpec(ABC):
     features: ClassVar[tuple[str, ...]]
     """What `Model.features` may be."""
     drifts: ClassVar[bool] = False
-    """Whether vectors drift; then the spec is a `contracts.Drifting`, too."""
+    """Whether vectors drift; then the spec has `after_update` and `restart`, too."""
     more_weights: ClassVar[tuple[str, ...]] = ()
     """Names of the matrices behind W_0..W_K."""
 
@@ -102,6 +102,17 @@ class RuleSpec(ABC):
     def describe(self) -> dict[str, str]:
         """Return the settings worth printing."""
         return {}
+
+    def after_update(self, state: Any, outcome: Any, version: int) -> Callable[[], Any] | None:
+        """Check the state after an update; warn if it drifted, and return a restart that is due.
+
+        That change is made while the state is `changing`; its outcome is that of the update and it together.
+        """
+        raise NotImplementedError
+
+    def restart(self, state: Any, base: object) -> Callable[[], Any]:
+        """Prepare a fresh base, computed or the user's; return the call that installs it."""
+        raise NotImplementedError
 
 
 S = TypeVar("S", bound=RuleSpec)

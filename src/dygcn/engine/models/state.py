@@ -112,10 +112,10 @@ class State:
         graph, rule = self.graph, self.rule
         if graph.ids.kinds is not None or self.history is not None:
             return None  # of which kind an id is, its end of the edge says; a history has ids of its own
-        first, second = graph.find_one(a), graph.find_one(b)
-        if first < 0 or second < 0 or first == second or not graph.takes_ones:
-            return None
-        return (first, second, op) if rule.in_one_call else None
+        first = graph.find_one(a)
+        second = graph.find_one(b) if first >= 0 else -1
+        known = second >= 0 and first != second
+        return (first, second, op) if known and graph.takes_ones and rule.in_one_call else None
 
     def stage_edge(self, edge: tuple[int, int, int]) -> None:
         """Stage an edge that `find_edge` returned, without allocating an array."""

@@ -80,6 +80,7 @@ class ExactRule:
         self._spreading = Spreading(self.sums, self._buffers, self._heavy)
         self._nodes, self._shift = 0, GREATEST_SHIFT  # what there are rows for
         self._looked_up = features if isinstance(features, Hashed | Walks) else None  # by loops themselves
+        self.in_one_call = self._looked_up is not None  # a few events can be written in one call then
         self._parts: tuple[object, ...] = ()  # what the plan below was made of
         self._plan: UpdatePlan
         self._pulled: tuple[object, ...] = ()  # what this was made of
@@ -147,11 +148,6 @@ class ExactRule:
         changed = self._moved(frontier, left)
         self._buffers.tidy(self.sums[-1].nbytes // 4)
         return changed
-
-    @property
-    def in_one_call(self) -> bool:
-        """Whether a few events can be written in one call: possible where loops can look up features."""
-        return self._looked_up is not None
 
     def write(self, transaction: Transaction) -> tuple[Written, Changed]:
         """Write what is staged to the graph and to the state; a few events in one call, if possible."""
