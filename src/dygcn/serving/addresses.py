@@ -17,7 +17,7 @@ _Error = TypeVar("_Error", bound=Exception)
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, tag_field="kind"):
-    """Settings of one source or sink, by their `kind`. They are shown without passwords."""
+    """Settings of one source or sink, shown without passwords; docs/configuration.md describes all keys."""
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}

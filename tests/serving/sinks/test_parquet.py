@@ -193,7 +193,7 @@ def test_damage_is_noticed(sink):
                 after = read_files(folder(sink))
             except SinkError:
                 noticed += 1
-            else:  # a byte that says nothing of rows, such as who wrote the file
+            else:
                 assert repr(after) == repr(before)
         (folder(sink) / name).write_bytes(whole)
     assert noticed > 150
@@ -232,7 +232,7 @@ def steps_of_a_write(sink, monkeypatch):
 
 
 def test_a_write_that_is_not_on_disk_would_be_noticed(sink, monkeypatch):
-    monkeypatch.setattr(parquet, "write_synced", lambda path, write: write(path))
+    monkeypatch.setattr(parquet, "write_synced", lambda path, content: path.write_bytes(content))
     assert steps_of_a_write(sink, monkeypatch) != ["sync file", "name", "sync folder"]
 
 
@@ -374,7 +374,7 @@ def settled_version_is_not_kept(monkeypatch):
     put = parquet.put
 
     def put_zero(folder, table, about):
-        return put(folder, table, dataclasses.replace(about, floor=None if about.floor is None else 0))
+        return put(folder, table, dataclasses.replace(about, floor=min(about.floor, 0)))
 
     monkeypatch.setattr(parquet, "put", put_zero)
 
@@ -394,7 +394,7 @@ def settling_forgets_who_left(monkeypatch):
     put = parquet.put
 
     def without_left(folder, table, about):
-        if about.floor is not None:
+        if about.floor >= 0:
             table = table.filter(pa.compute.invert(table["left"]))
         return put(folder, table, about)
 
@@ -402,7 +402,7 @@ def settling_forgets_who_left(monkeypatch):
 
 
 def one_name_for_all(monkeypatch):
-    monkeypatch.setattr(parquet, "checksum", lambda table, about: "0" * 32)
+    monkeypatch.setattr(parquet, "checksum", lambda content, about: "0" * 32)
 
 
 def nobody_is_refused(monkeypatch):
@@ -505,7 +505,7 @@ def test_merging_before_the_new_file_is_there_would_be_noticed(sink, monkeypatch
     put = parquet.put
 
     def late(folder, table, about):
-        if about.floor is not None:
+        if about.floor >= 0:
             for path in folder.glob("*.parquet"):
                 path.unlink()
         return put(folder, table, about)

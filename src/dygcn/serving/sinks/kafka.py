@@ -25,28 +25,13 @@ DELETED_BELOW_KEY = b"\xffdeleted-below"
 _FIXED = {
     "enable.idempotence": True,
     "acks": "all",
-    "partitioner": "murmur2",
-}  # its default scatters empty keys
+    "partitioner": "murmur2",  # as Java clients do; the default of librdkafka scatters empty keys
+}
 
 
 class KafkaSinkSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka"):
     """Where rows go in Kafka.
 
-    Parameters
-    ----------
-    servers
-        Addresses to begin with, ``host:port``, with commas between.
-    topic
-        It must be there, unless the brokers make topics by themselves.
-    timeout
-        Seconds that connecting, and the delivery of a record with all its retries, may take.
-    options
-        Further ones for librdkafka, such as ``sasl.username`` and ``sasl.password``.
-    other_history
-        Action if the records are of another history; see `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> KafkaSinkSettings(servers="kafka.example:9092", topic="vectors", options={"sasl.password": "s3cret"})
     KafkaSinkSettings(servers='kafka.example:9092', ..., options={'sasl.password': '...'}, ...)
     >>> KafkaSinkSettings(servers="kafka.example:9092", topic="vectors", options={"acks": "1"})
@@ -55,7 +40,7 @@ class KafkaSinkSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka")
     dygcn.errors.OptionError: the options acks are ours: without them, writes could be lost or doubled
     """
 
-    timeout: float = 30.0
+    timeout: float = 30.0  # seconds; also of the delivery of a record with all its retries
     other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
@@ -64,24 +49,16 @@ class KafkaSinkSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka")
         self.check_options(fixed, "without them, writes could be lost or doubled")
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         return StoreSink(KafkaStore(self))
 
 
 class KafkaStore:
-    """A topic with a record for every node that changed or left.
+    """A topic with a JSON record for every node that changed; a null value for one that left.
 
-    The key is the id as text, the value JSON (see `dygcn.serving.sinks.json_rows`), or null for a node that
-    left, so that a compacted topic forgets it. The headers ``shape``, ``generation``, ``epoch``, ``version``
-    and ``chain`` are on every record. Each `delete_below` is a record with the key
-    `DELETED_BELOW_KEY` in every partition. Partitions are chosen by murmur2, as Java clients do. A write
-    returns when all replicas that are in step have every record.
-
-    Each write first checks whether others have written since, and is refused if the last record of a
-    partition is of a newer history. Records already sent at that moment still arrive; readers drop them by
-    their generation. Compaction keeps the last record of a key, not the newest one. So one writer at a time.
-
-    Tested against the cluster that librdkafka simulates.
+    Shape and position are in the headers of every record. Each `delete_below` is a record with the key
+    `DELETED_BELOW_KEY` in every partition. A write returns when all replicas that are in step have every
+    record. It first checks whether others have written since; records sent at that very moment still arrive,
+    and compaction keeps the last record of a key, not the newest one. So one writer at a time.
     """
 
     not_finite = NOT_JSON
@@ -101,7 +78,6 @@ class KafkaStore:
         self._failed: str | None = None
 
     def connect(self, shape: Shape) -> None:
-        """Connect, and read the last record of each partition."""
         self._shape = shape
         sent = {**_FIXED, "message.timeout.ms": round(1000 * self.settings.timeout), "linger.ms": 5}
         self._producer = self.settings.connect(self._kafka.Producer, sent)
@@ -134,18 +110,16 @@ class KafkaStore:
         return self._newest
 
     def write(self, rows: Rows) -> None:
-        """Produce a record for every row and for every id that left, and wait until all are delivered."""
         keys = (str(id_).encode() for id_ in chain(rows.ids, rows.left))
         values = chain(row_messages(rows, self._shape), (None for _ in rows.left))
         self._deliver(rows.history, ((key, value, -1) for key, value in zip(keys, values, strict=True)))
 
     def delete_below(self, floor: int, history: History) -> None:
-        """Produce to every partition that rows of other epochs are gone, and rows below `floor`."""
         value = deleted_below_message(floor, history)
         self._deliver(history, ((DELETED_BELOW_KEY, value, partition) for partition in sorted(self._ends)))
 
     def forget_left(self) -> None:
-        """Do nothing: compaction forgets."""
+        pass  # compaction forgets
 
     def _look(self) -> None:
         """Read the last record of every partition that others have written to."""

@@ -40,27 +40,6 @@ _NEWER = (
 class LanceSettings(Settings, frozen=True, tag="lancedb"):
     """Where rows go in LanceDB.
 
-    Parameters
-    ----------
-    folder
-        Of the database; created if it is not there.
-    table
-        Its name; created if it is not there.
-    keep_left
-        Seconds for which an id that left is remembered, in ``<table>_marks``: for that long, a late repeat
-        of an older write does not bring it back.
-    keep_versions
-        Seconds for which older versions of the table can be read. Files of older ones are removed.
-    optimize_after
-        Writes after which fragments are merged and indexes are brought up to date.
-    timeout
-        Seconds that a writer waits for another one.
-    other_history
-        Action if the table holds rows of another history; see
-        `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> LanceSettings(folder="vectors", table="people")
     LanceSettings(folder='vectors', table='people', keep_left=86400.0, keep_versions=3600.0, ...)
     """
@@ -68,9 +47,9 @@ class LanceSettings(Settings, frozen=True, tag="lancedb"):
     folder: str
     table: str = "dygcn_vectors"
     keep_left: float = DAY
-    keep_versions: float = 3600.0
-    optimize_after: int = 50
-    timeout: float = 60.0
+    keep_versions: float = 3600.0  # seconds for which older versions of the table can be read
+    optimize_after: int = 50  # writes after which fragments are merged
+    timeout: float = 60.0  # seconds that a writer waits for another one
     other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
@@ -81,21 +60,16 @@ class LanceSettings(Settings, frozen=True, tag="lancedb"):
         check_name("optimize_after", str(self.optimize_after), "[1-9][0-9]{0,5}", "a number from 1 to 999999")
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         name = f"lancedb://{Path(self.folder).absolute()}/{self.table}"
         return StoreSink(VectorStore(name, LanceCollections(self, name), self.keep_left))
 
 
 class LanceCollections:
-    """A table with a row for each node: ``id``, ``vector``, and the position of each row.
+    """A table with a row for each node.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
-    kinds. ``<table>_marks`` has the newest position that was written, and ids that left, by a hash. To begin
-    again, drop the table.
-
-    Writers wait for each other on a lock in the folder, so an older version never replaces a newer one, in
-    any order of writes, by any process of this machine. Each version of the table is complete; a write makes
-    one for rows that came and one for rows that left. A write is on disk when it returns.
+    Writers wait for each other on a lock in the folder, so an older version never replaces a newer one, by
+    any process of this machine. Each version of the table is complete; a write makes one for rows that came
+    and one for rows that left. A write is on disk when it returns.
     """
 
     longest_id = 0
@@ -114,13 +88,18 @@ class LanceCollections:
         self._writes = 0
         self._shape: Shape
 
-    def open(self, shape: Shape) -> None:
-        """Connect to the folder."""
+    def open(self, shape: Shape) -> tuple[bool, bool]:
         self._shape, self._writes = shape, 0
         self._database = self._lancedb.connect(self._folder, read_consistency_interval=timedelta(0))
+        there: set[str] = set()
+        page, more = self._database.list_tables(), True
+        while more:
+            there.update(page.tables)
+            more = bool(page.page_token)
+            page = self._database.list_tables(page_token=page.page_token) if more else page
+        return self._names[ROWS] in there, self._names[MARKS] in there
 
     def close(self) -> None:
-        """Close the tables."""
         self._database, self._tables, self._synced = None, {}, {}
 
     @contextmanager
@@ -138,18 +117,7 @@ class LanceCollections:
         finally:
             os.close(handle)
 
-    def exist(self) -> tuple[bool, bool]:
-        """Return whether there are rows and marks."""
-        there: set[str] = set()
-        page, more = self._database.list_tables(), True
-        while more:
-            there.update(page.tables)
-            more = bool(page.page_token)
-            page = self._database.list_tables(page_token=page.page_token) if more else page
-        return self._names[ROWS] in there, self._names[MARKS] in there
-
     def create(self, of: str) -> None:
-        """Create a table."""
         schema = _MARKS
         if of == ROWS:
             kind = [("kind", pa.string())] if self._shape.with_kinds else []
@@ -161,7 +129,6 @@ class LanceCollections:
         _disk.sync_names(self._folder)
 
     def select(self, of: str, where: Sequence[Condition], fields: Sequence[str], most: int) -> list[Any]:
-        """Return rows of a table by a filter."""
         query = self._table(of).search()
         if where:
             query = query.where(_filter(where))
@@ -169,14 +136,12 @@ class LanceCollections:
         return found
 
     def delete(self, of: str, where: Sequence[Condition]) -> None:
-        """Delete rows of a table by a filter."""
         table, text = self._table(of), _filter(where)
         if table.count_rows(text):  # a deletion of nothing would be a version, too
             table.delete(text)
             self._committed(self._names[of])
 
     def put_marks(self, keys: Sequence[str], values: dict[str, Any]) -> None:
-        """Write marks in one commit."""
         columns = {"key": list(keys), **{name: [value] * len(keys) for name, value in values.items()}}
         merge = self._table(MARKS).merge_insert("key")
         merge = merge.when_matched_update_all().when_not_matched_insert_all()

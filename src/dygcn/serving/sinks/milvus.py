@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections import Counter
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -50,37 +51,15 @@ _FILES_LOCK = threading.Lock()
 
 
 class MilvusSettings(Settings, frozen=True, tag="milvus"):
-    """Where rows go in Milvus.
+    """Where rows go in Milvus. A token or ``user:password`` is better kept in ``MILVUS_TOKEN``.
 
-    Parameters
-    ----------
-    url
-        ``http://host:19530`` or ``https://host:19530`` for a server, ``file:///folder/name.db`` for Milvus
-        Lite. A token or ``user:password`` comes from ``MILVUS_TOKEN``, or stands in the address:
-        ``https://user:password@host:19530``.
-    collection
-        Its name; created if it is not there.
-    metric
-        How the index that is created with the collection compares vectors; cosine, as in `/nearest`.
-        Vectors are kept as they are.
-    keep_left
-        Seconds for which an id that left is remembered, in ``<collection>_marks``: for that long, a late
-        repeat of an older write does not bring it back.
-    timeout
-        Seconds that each request may take.
-    other_history
-        Action if the collection holds rows of another history; see
-        `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> MilvusSettings(url="https://root:s3cret@db.example:19530", collection="people")
     MilvusSettings(url='https://db.example:19530', collection='people', metric='cosine', ...)
     """
 
-    url: str
+    url: str  # of a server, or ``file:///folder/name.db`` for Milvus Lite
     collection: str = "dygcn_vectors"
-    metric: Literal["cosine", "ip", "l2"] = "cosine"
+    metric: Literal["cosine", "ip", "l2"] = "cosine"  # of the index; vectors are kept as they are
     keep_left: float = DAY
     timeout: float = 60.0
     other_history: OnOtherHistory = "rewrite"
@@ -95,7 +74,6 @@ class MilvusSettings(Settings, frozen=True, tag="milvus"):
         check_seconds("timeout", self.timeout)
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         address = _file_of(self.url) if self.url.startswith("file:") else public_address(self.url)
         name = f"milvus://{address.rpartition('://')[2].rstrip('/')}/{self.collection}"
         secrets = [*secrets_of(self.url), *filter(None, [os.environ.get(_TOKEN)])]
@@ -103,20 +81,12 @@ class MilvusSettings(Settings, frozen=True, tag="milvus"):
 
 
 class MilvusCollections:
-    """A collection with an entity for each node: ``id``, ``vector``, and the position of each row.
+    """A collection with an entity for each node; its key is the id, or a UUID made of it if ids are texts.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
-    kinds. The primary key is ``id`` if ids are numbers; if they are texts it is ``key``, a UUID made of the
-    id (`key_of`). ``<collection>_marks`` has the newest position that was written, and ids that left, by
-    their UUIDs. To begin again, drop the collection.
-
-    A write is not one transaction: readers may see a part of it. What was answered survives the death of a
-    process; Milvus Lite does not sync its log at each write, so a power failure may take the last ones.
-
-    Milvus cannot compare before it replaces. In one process writers wait for each other, and a file of
-    Milvus Lite is open in one process at a time. On a server, see to it that one service at a time writes:
-    another one is refused once the newer history is there, but a write of it that has begun may replace
-    newer rows.
+    Milvus cannot compare before it replaces. In one process writers wait for each other, and a file of Milvus
+    Lite is open in one process at a time. On a server, one service at a time may write: another one is
+    refused once the newer history is there, but a write of it that has begun may replace newer rows. Milvus
+    Lite does not sync its log at each write, so a power failure may take the last ones.
     """
 
     longest_id = _LONGEST
@@ -133,8 +103,8 @@ class MilvusCollections:
         self._client: Any = None
         self._shape: Shape
 
-    def open(self, shape: Shape) -> None:
-        """Connect to the server, or start Milvus Lite in this process."""
+    def open(self, shape: Shape) -> tuple[bool, bool]:
+        """Connect to the server, or start Milvus Lite in this process; load what is there, to read it."""
         if shape.dim > _WIDEST:
             raise SinkError(f"{self._name} takes vectors of up to {_WIDEST} numbers; ours have {shape.dim}")
         self._shape = shape
@@ -147,6 +117,11 @@ class MilvusCollections:
             client = self._pymilvus.MilvusClient
             self._client = client(self._uri, token=token, timeout=self._settings.timeout)
             _FILES[self._uri] += 1
+        there = [self._client.has_collection(name) for name in self._names.values()]
+        for name in compress(self._names.values(), there):
+            self._client.load_collection(name)
+        rows, marks = there
+        return rows, marks
 
     def close(self) -> None:
         """Disconnect; the last of our sinks on a file ends Milvus Lite."""
@@ -162,16 +137,7 @@ class MilvusCollections:
                 server_manager_instance.release_server(self._uri)
 
     def lock(self) -> threading.Lock:
-        """Return the lock of this process."""
         return lock_of(self._name)
-
-    def exist(self) -> tuple[bool, bool]:
-        """Return whether there are rows and marks; load those that are there, so that they can be read."""
-        rows, marks = map(self._client.has_collection, self._names.values())
-        for name, is_there in zip(self._names.values(), (rows, marks), strict=True):
-            if is_there:
-                self._client.load_collection(name)
-        return rows, marks
 
     def create(self, of: str) -> None:
         """Create a collection; marks have a vector, too, because Milvus demands one."""
@@ -198,18 +164,15 @@ class MilvusCollections:
         self._client.create_collection(name, schema=schema, index_params=index, consistency_level="Strong")
 
     def select(self, of: str, where: Sequence[Condition], fields: Sequence[str], most: int) -> list[Any]:
-        """Return entities by a filter."""
         text = self._filter(where) or "version >= 0"  # Milvus demands one
         how = {"output_fields": list(fields), "consistency_level": "Strong", "limit": most}
         found: list[Any] = self._client.query(self._names[of], filter=text, **how)
         return found
 
     def delete(self, of: str, where: Sequence[Condition]) -> None:
-        """Delete entities by a filter."""
         self._client.delete(self._names[of], filter=self._filter(where))
 
     def put_marks(self, keys: Sequence[str], values: dict[str, Any]) -> None:
-        """Write marks."""
         marks = [{"key": key, "vector": [0.0, 1.0], **values} for key in keys]
         self._client.upsert(self._names[MARKS], marks)
 

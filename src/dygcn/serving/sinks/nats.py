@@ -30,27 +30,6 @@ _ID = "Nats-Msg-Id"
 class NatsSinkSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
     """Where rows go in NATS.
 
-    Parameters
-    ----------
-    url
-        ``nats://`` or ``tls://``, with user and password if need be; several with blanks between are tried
-        in this order.
-    subject
-        Of every message.
-    stream
-        Name of the stream that keeps the subject. Without it, it is looked up.
-    create
-        Make the stream, on files, if none keeps the subject. Without, that is an error.
-    credentials
-        Path of a credentials file.
-    timeout
-        Seconds that connecting, and each acknowledgement, may take.
-    other_history
-        Action if the messages are of another history; see
-        `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> NatsSinkSettings(url="nats://me:s3cret@broker.example:4222", subject="vectors.live")
     NatsSinkSettings(url='nats://broker.example:4222', ..., subject='vectors.live', stream=None, ...)
     >>> NatsSinkSettings(url="nats://broker.example:4222", subject="vectors.*")
@@ -59,10 +38,10 @@ class NatsSinkSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
     dygcn.errors.OptionError: subject is 'vectors.*'; allowed is words with dots between, without * and >
     """
 
-    timeout: float = 30.0
+    timeout: float = 30.0  # seconds; also of each acknowledgement
     subject: str
-    stream: str | None = None
-    create: bool = False
+    stream: str | None = None  # looked up without it
+    create: bool = False  # the stream, on files, if none keeps the subject
     other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
@@ -72,24 +51,16 @@ class NatsSinkSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
         check_name("stream", self.stream or "x", r"[^\s.*>/\\]+", "a word without . * > / and \\")
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         return StoreSink(NatsStore(self))
 
 
 class NatsStore:
     """A stream of JSON messages, one for each node that changed or left; see `dygcn.serving.sinks.json_rows`.
 
-    A write returns when the stream has acknowledged every message. Each has an id made of subject, epoch,
-    node and version, so the stream drops repeats within its window for duplicates, and readers drop
-    later ones. The headers ``Dygcn-Shape``, ``Dygcn-Generation``, ``Dygcn-Epoch``, ``Dygcn-Version``
-    and ``Dygcn-Chain`` are on every message.
-
-    Each write first reads the last message, and is refused if that is of a newer history. Messages
-    already sent at that moment still arrive; readers drop them by their generation.
-
-    The server decides how durable an acknowledged message is: by default it is in a file, which
-    is forced to disk every two minutes (``sync_interval``), on as many servers as the stream has
-    replicas.
+    A write returns when the stream has acknowledged every message; by default the server forces its file to
+    disk every two minutes (``sync_interval``). Each message has an id made of subject, epoch, node and
+    version, so the stream drops repeats within its window for duplicates. A write first reads the last
+    message, and is refused if that is of a newer history; messages sent at that moment still arrive.
     """
 
     not_finite = NOT_JSON
@@ -107,13 +78,11 @@ class NatsStore:
         self._stream = ""
 
     def connect(self, shape: Shape) -> None:
-        """Connect; find the stream, or make it."""
         self._shape = shape
         self._loop = LoopThread(f"dygcn sink {self.settings.subject}")
         self._loop.run(self._connect())
 
     def disconnect(self) -> None:
-        """Close the connection, and end the thread."""
         loop, self._loop = self._loop, None
         client, self._client = self._client, None
         if loop is not None:
@@ -126,23 +95,20 @@ class NatsStore:
                 loop.close()
 
     def held(self) -> History | None:
-        """Return the position of the last message."""
         assert self._loop is not None
         return self._loop.run(self._look())
 
     def write(self, rows: Rows) -> None:
-        """Publish a message for every row and for every id that left, and wait for all acknowledgements."""
         bodies = chain(row_messages(rows, self._shape), left_messages(rows, self._shape))
         ids = self._message_ids(chain(rows.ids, rows.left), rows.history)
         self._publish(rows.history, zip(ids, bodies, strict=True))
 
     def delete_below(self, floor: int, history: History) -> None:
-        """Publish that rows of other epochs are gone, and rows below `floor` that did not come again."""
         id_ = f"{self.settings.subject}:{history.epoch}:deleted_below:{floor}:{history.sequence}"
         self._publish(history, [(id_, deleted_below_message(floor, history))])
 
     def forget_left(self) -> None:
-        """Do nothing: the stream's own limits forget."""
+        pass  # the stream's own limits forget
 
     def _message_ids(self, ids: Iterable[Any], history: History) -> Iterator[str]:
         """Yield ids of messages: a stream may keep several subjects, and an id may be any text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import secrets
@@ -26,8 +27,6 @@ from dygcn.serving.sinks.shape import Shape, kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dygcn.engine.records import Bool, Rows
@@ -45,15 +44,6 @@ _NAME = re.compile(
 class ParquetSettings(Settings, frozen=True, tag="parquet"):
     """Where rows go as files.
 
-    Parameters
-    ----------
-    folder
-        Made if it is not there; nothing else should be in it.
-    other_history
-        Action if the files are of another history; see `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> ParquetSettings(folder="vectors")
     ParquetSettings(folder='vectors', other_history='rewrite')
     """
@@ -62,22 +52,17 @@ class ParquetSettings(Settings, frozen=True, tag="parquet"):
     other_history: OnOtherHistory = "rewrite"
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         return StoreSink(ParquetStore(self))
 
 
 class ParquetStore:
-    """A folder in which every write leaves one Parquet file.
+    """A folder in which every write leaves one Parquet file; `read_rows` returns the newest row of each id.
 
-    Columns are ``id``, ``kind`` if nodes have kinds, ``generation``, ``epoch``, ``version``, ``chain``,
-    ``vector`` (null for a node that left) and ``left``. The name of a file is made of its position and a
-    checksum of its content, so a repeated write gives the same file. A file is written under another name,
-    synced and renamed, so it is always complete. `read_rows` returns the newest row of each id.
-    `delete_below` merges all files into one: call it before they are too many (with a floor of 0 it deletes
-    no row of its epoch).
-
-    A write reads the names of all files, and is refused if one of them is of a newer history. If such a
-    file appears at that moment, `read_rows` still returns the newer rows.
+    The name of a file is made of its position and a checksum of its content, so a repeated write gives the
+    same file. A file is written under another name, synced and renamed, so it is always complete. A node that
+    left has no vector. `delete_below` merges all files into one: call it before they are too many (with a
+    floor of 0 it deletes no row of its epoch). A write reads the names of all files, and is refused if one of
+    them is of a newer history; if one appears at that moment, `read_rows` still returns the newer rows.
     """
 
     errors: tuple[type[BaseException], ...] = (OSError, pa.ArrowException)
@@ -90,7 +75,6 @@ class ParquetStore:
         self._shape: Shape
 
     def connect(self, shape: Shape) -> None:
-        """Make the folder; write down the shape, or compare it."""
         self._shape = shape
         self._folder.mkdir(parents=True, exist_ok=True)
         sync_names(self._folder.parent)
@@ -99,7 +83,7 @@ class ParquetStore:
                 unfinished.unlink(missing_ok=True)
         if not (self._folder / ABOUT).exists():
             beside = self._folder / f".{ABOUT}.{secrets.token_hex(8)}.part"
-            write_synced(beside, lambda file: file.write(msgspec.json.encode(str(shape))))
+            write_synced(beside, msgspec.json.encode(str(shape)))
             try:
                 os.link(beside, self._folder / ABOUT)  # unlike a rename, it replaces no other file
             except FileExistsError:
@@ -110,14 +94,12 @@ class ParquetStore:
         shape.refuse(self.name, str(read_shape(self._folder)))
 
     def disconnect(self) -> None:
-        """Do nothing: no file stays open."""
+        pass  # no file stays open
 
     def held(self) -> History | None:
-        """Return the newest position in the names of files."""
         return held(self._folder)
 
     def write(self, rows: Rows) -> None:
-        """Write a file with rows and with ids that left; return when it is on disk."""
         admit(held(self._folder), rows.history, self.name)
         put(self._folder, rows_table(rows, self._shape), _About(rows.history))
 
@@ -126,20 +108,20 @@ class ParquetStore:
 
         So are rows of other epochs. Versions below `floor` that come later are never read.
         """
-        content = read_all(self._folder, self._shape)
-        there = newest(read_name(file).history for file in content.files)
+        table, before, files = read_all(self._folder, self._shape)
+        there = newest(read_name(file).history for file in files)
         admit(there, history, self.name)
-        if content.deleted_below is not None and content.deleted_below.epoch == history.epoch:
-            floor = max(floor, content.deleted_below.floor)
+        if before is not None and before.history.epoch == history.epoch:
+            floor = max(floor, before.floor)
         about = _About(newest([there, history]) or history, floor)
-        merged = put(self._folder, newest_rows(content.table, about.deleted_below), about)
-        for file in content.files:
+        merged = put(self._folder, newest_rows(table, about), about)
+        for file in files:
             if file != merged:
                 file.unlink(missing_ok=True)
         sync_names(self._folder)
 
     def forget_left(self) -> None:
-        """Do nothing: `delete_below` forgets."""
+        pass  # `delete_below` forgets
 
 
 def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
@@ -171,50 +153,29 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
     """
     path = Path(folder)
     try:
-        content = read_all(path, read_shape(path))
+        table, merged, _ = read_all(path, read_shape(path))
     except (OSError, pa.ArrowException) as error:
         raise failure(SinkError, f"parquet://{path}", error) from error
-    table = newest_rows(content.table, content.deleted_below)
+    table = newest_rows(table, merged)
     there = table.filter(pc.invert(table["left"])).drop_columns(["left"])
     return there.sort_by("id").replace_schema_metadata(None)
 
 
 @dataclass(frozen=True, slots=True)
-class _DeletedBelow:
-    """Rows of lower generations are gone, those of other epochs, and those of this one below a version."""
-
-    generation: int
-    epoch: str
-    floor: int
-
-
-@dataclass(frozen=True, slots=True)
 class _About:
-    """The facts in a file's name: its newest position and, in a merged file, the floor of `delete_below`."""
+    """The facts in a file's name: its newest position and, in a merged file, the floor of `delete_below`.
+
+    A merged file ends rows in all other files: those of lower generations, of other epochs of its generation,
+    and of its epoch below the floor.
+    """
 
     history: History
-    floor: int | None = None
-
-    @property
-    def deleted_below(self) -> _DeletedBelow | None:
-        """The rows that a merged file deletes in all other files; None for other files."""
-        if self.floor is None:
-            return None
-        return _DeletedBelow(self.history.generation, self.history.epoch, self.floor)
+    floor: int = -1  # not merged
 
     def __str__(self) -> str:
         at = self.history
         text = f"{at.generation:019d}-{at.epoch}-{at.sequence:019d}-{at.chain}"
-        return f"rows-{text}" if self.floor is None else f"deleted_below-{text}-{self.floor:019d}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """The content of a folder at one moment."""
-
-    table: pa.Table  # every row of every file
-    deleted_below: _DeletedBelow | None  # of all that were merged, the highest
-    files: list[Path]
+        return f"rows-{text}" if self.floor < 0 else f"deleted_below-{text}-{self.floor:019d}"
 
 
 def rows_table(rows: Rows, shape: Shape) -> pa.Table:
@@ -253,34 +214,9 @@ def _schema(shape: Shape) -> pa.Schema:
     return pa.schema(list(columns.items()))
 
 
-def checksum(table: pa.Table, about: _About) -> str:
-    """Return a checksum of the rows, their order and the facts in the file's name."""
-    digest = hashlib.sha256(f"{about} {table.num_rows} ".encode())
-    for name in ("id", *(["kind"] if "kind" in table.column_names else []), "epoch", "chain"):
-        _digest_texts(digest, table[name].combine_chunks())
-    for name in ("generation", "version", "left"):
-        digest.update(table[name].to_numpy().tobytes())
-    vectors = table["vector"].combine_chunks()
-    digest.update(vectors.is_valid().to_numpy(zero_copy_only=False).tobytes())
-    digest.update(vectors.drop_null().flatten().to_numpy(zero_copy_only=False).tobytes())
-    return digest.hexdigest()[:32]
-
-
-def _digest_texts(digest: Any, column: pa.Array) -> None:
-    """Add a column of texts, or of integers."""
-    if not pa.types.is_string(column.type):
-        digest.update(column.to_numpy(zero_copy_only=False).tobytes())
-        return
-    encoded = column.dictionary_encode()
-    texts = [text.encode() for text in encoded.dictionary.to_pylist()]
-    digest.update(np.array([len(text) for text in texts], np.int64).tobytes())
-    digest.update(b"".join(texts))
-    digest.update(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64).tobytes())
-
-
-def file_name(table: pa.Table, about: _About) -> str:
-    """Return the name of a file, made of its position and a checksum of its content."""
-    return f"{about}-{checksum(table, about)}.parquet"
+def checksum(content: bytes, about: _About) -> str:
+    """Return a checksum of a file and of the facts in its name."""
+    return hashlib.sha256(f"{about} ".encode() + content).hexdigest()[:32]
 
 
 def read_name(path: Path) -> _About:
@@ -289,7 +225,7 @@ def read_name(path: Path) -> _About:
     if found is None or (found[1] == "deleted_below") != (found[6] is not None):
         raise SinkError(f"{path} is damaged, or not ours: its name is none that we give")
     history = History(int(found[2]), found[3], int(found[4]), found[5])
-    return _About(history, None if found[6] is None else int(found[6]))
+    return _About(history, int(found[6] or -1))
 
 
 def held(folder: Path) -> History | None:
@@ -297,7 +233,7 @@ def held(folder: Path) -> History | None:
     return newest(read_name(file).history for file in files_of(folder))
 
 
-def newest_rows(table: pa.Table, deleted_below: _DeletedBelow | None) -> pa.Table:
+def newest_rows(table: pa.Table, merged: _About | None) -> pa.Table:
     """Return the row of the highest generation and version of each id, unless that is gone."""
     if table.num_rows == 0:
         return table
@@ -308,16 +244,16 @@ def newest_rows(table: pa.Table, deleted_below: _DeletedBelow | None) -> pa.Tabl
     order = np.lexsort((versions, generations, codes))
     last: Bool = np.append(codes[order][1:] != codes[order][:-1], True)
     chosen = np.sort(order[last])
-    if deleted_below is not None:
-        chosen = chosen[~_gone(table, deleted_below)[chosen]]
+    if merged is not None:
+        chosen = chosen[~_gone(table, merged)[chosen]]
     return table.take(pa.array(chosen))
 
 
-def _gone(table: pa.Table, deleted_below: _DeletedBelow) -> Bool:
+def _gone(table: pa.Table, merged: _About) -> Bool:
     generations, versions = table["generation"].to_numpy(), table["version"].to_numpy()
-    ours = pc.equal(table["epoch"], deleted_below.epoch).to_numpy()
-    at = generations == deleted_below.generation
-    gone: Bool = (generations < deleted_below.generation) | (at & (~ours | (versions < deleted_below.floor)))
+    ours = pc.equal(table["epoch"], merged.history.epoch).to_numpy()
+    at, last = generations == merged.history.generation, merged.history.generation
+    gone: Bool = (generations < last) | (at & (~ours | (versions < merged.floor)))
     return gone
 
 
@@ -336,48 +272,46 @@ def files_of(folder: Path) -> list[Path]:
     return sorted([*folder.glob("rows-*.parquet"), *folder.glob("deleted_below-*.parquet")])
 
 
-def read_all(folder: Path, shape: Shape) -> _Content:
-    """Read all files, however often they are merged meanwhile."""
+def read_all(folder: Path, shape: Shape) -> tuple[pa.Table, _About | None, list[Path]]:
+    """Return all rows, the facts of the last merged file, and all files, however often they are merged."""
     for attempt in range(_TRIES):
         time.sleep(0.01 * attempt)
         files = files_of(folder)
         try:
-            read = [_read(file, shape) for file in files]
+            read = [_read(file) for file in files]
         except FileNotFoundError:
             continue  # merged since it was listed
         if _merged(files) == _merged(files_of(folder)):  # or the listing may have missed both of two
             break
     else:
         raise SinkError(f"{folder} is merged again and again while it is read; try again")
-    ended = [about.deleted_below for about in map(read_name, files) if about.deleted_below is not None]
-    highest = max(ended, key=lambda one: (one.generation, one.floor), default=None)
-    return _Content(pa.concat_tables([_schema(shape).empty_table(), *read]), highest, files)
+    merged = [about for about in map(read_name, files) if about.floor >= 0]
+    last = max(merged, key=lambda one: (one.history.generation, one.floor), default=None)
+    return pa.concat_tables([_schema(shape).empty_table(), *read]), last, files
 
 
 def _merged(files: list[Path]) -> list[Path]:
     return [file for file in files if file.name.startswith("deleted_below-")]
 
 
-def _read(path: Path, shape: Shape) -> pa.Table:
+def _read(path: Path) -> pa.Table:
     """Return the rows of a file, compared with its name."""
-    about = read_name(path)
-    with path.open("rb") as file:  # a missing file raises here
-        try:
-            table = pq.ParquetFile(file).read().replace_schema_metadata(None).cast(_schema(shape))
-            if file_name(table, about) == path.name:
-                return table
-        except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
-            raise SinkError(f"{path} is damaged, or not ours: {' '.join(str(error).split())}") from None
-    raise SinkError(f"{path} is damaged: what is in it is not what its name says")
+    content = path.read_bytes()
+    if not path.name.endswith(f"-{checksum(content, read_name(path))}.parquet"):
+        raise SinkError(f"{path} is damaged: what is in it is not what its name says")
+    return pq.ParquetFile(io.BytesIO(content)).read().replace_schema_metadata(None)
 
 
 def put(folder: Path, table: pa.Table, about: _About) -> Path:
     """Write a file, which is complete and on disk from the moment that it has its name."""
-    path = folder / file_name(table, about)
+    out = pa.BufferOutputStream()
+    whole = table.combine_chunks()  # so that the same rows give the same bytes
+    pq.write_table(whole, out, compression="zstd", use_dictionary=_SAME)
+    content = out.getvalue().to_pybytes()
+    path = folder / f"{about}-{checksum(content, about)}.parquet"
     beside = folder / f".{path.name}.{secrets.token_hex(8)}.part"
     try:
-        how = {"compression": "zstd", "use_dictionary": _SAME}
-        write_synced(beside, lambda file: pq.write_table(table, file, **how))
+        write_synced(beside, content)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
@@ -385,9 +319,9 @@ def put(folder: Path, table: pa.Table, about: _About) -> Path:
     return path
 
 
-def write_synced(path: Path, write: Callable[[Any], Any]) -> None:
+def write_synced(path: Path, content: bytes) -> None:
     """Write a file and wait until it is on disk."""
     with path.open("wb") as file:
-        write(file)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -132,29 +132,8 @@ _FORGET = "DELETE FROM {left} WHERE at < now() - make_interval(secs => %s)"
 
 
 class PostgresSettings(Settings, frozen=True, tag="postgres"):
-    """Where rows go in PostgreSQL.
+    """Where rows go in PostgreSQL. A password is better kept in ``PGPASSWORD`` or ``~/.pgpass``.
 
-    Parameters
-    ----------
-    url
-        Address as libpq takes it: ``postgresql://user@host/database``, or ``host=... dbname=...``. A
-        password is better kept out of it: in ``PGPASSWORD`` or ``~/.pgpass``.
-    table
-        Its name, or a schema's and its name; made if it is not there.
-    index
-        ``"hnsw"`` keeps an index for nearest neighbours by cosine, and makes writes many times slower;
-        ``"none"`` leaves indexes to you. On a table that is large already, make it yourself.
-    keep_left
-        Seconds for which the hash of an id that left is remembered, in ``<table>_left``: for that long, a
-        late repeat of an older write does not bring it back.
-    timeout
-        Seconds that connecting, and each statement, may take.
-    other_history
-        Action if the table holds rows of another history; see
-        `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> PostgresSettings(url="postgresql://app:s3cret@db.example/vectors", table="live.nodes")
     PostgresSettings(url='postgresql://db.example/vectors', table='live.nodes', index='none', ...)
     >>> PostgresSettings(url="", table="nodes; DROP TABLE users")
@@ -163,9 +142,9 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
     dygcn.errors.OptionError: table is 'nodes; DROP TABLE users'; allowed is a name of letters, ...
     """
 
-    url: str
+    url: str  # as libpq takes it, or as ``host=... dbname=...``
     table: str = "dygcn_vectors"
-    index: Literal["none", "hnsw"] = "none"
+    index: Literal["none", "hnsw"] = "none"  # by cosine; it makes writes many times slower
     keep_left: float = DAY
     timeout: float = 60.0
     other_history: OnOtherHistory = "rewrite"
@@ -177,23 +156,16 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
         check_seconds("timeout", self.timeout)
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         return StoreSink(PostgresStore(self))
 
 
 class PostgresStore:
     """A table with a row for each node, equal to the live vectors.
 
-    Its columns are ``id``, ``kind`` if nodes have kinds, ``vector``, and the position of each row:
-    ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. The kind is made from the id
-    and has an index. ``<table>_left`` has hashes of ids that left. ``<table>_history`` has one row, the
-    newest position that was written; every write is compared with it first, under the lock that writers
-    share, so a writer for an older history is refused from then on. To begin again, drop the table: the sink
-    then creates the other two again, too.
-
-    Each write is one transaction: readers see all of it or nothing. It returns when the transaction is on
-    the server's disk (``synchronous_commit`` is on for it, whatever the server's default). Writers wait for
-    each other, and an older version never replaces a newer one, in any order of writes.
+    ``<table>_left`` has hashes of ids that left; ``<table>_history`` has one row, the newest position. Every
+    write is compared with it first, under the lock that writers share, so a writer for an older history is
+    refused from then on. Each write is one transaction, on disk when it returns (``synchronous_commit`` is on
+    for it, whatever the server's default).
     """
 
     not_finite = "pgvector refuses NaN and infinity: look for what made it (a rolled run may have exploded)"
@@ -232,7 +204,6 @@ class PostgresStore:
         }
 
     def connect(self, shape: Shape) -> None:
-        """Connect; create missing tables, and check the shape of existing ones."""
         self._shape = shape
         self._parts |= {
             "id": self._sql.SQL(_TYPES[shape.stored]),
@@ -255,7 +226,6 @@ class PostgresStore:
         self._parts["gone"] = self._sql.Identifier(f"dygcn_gone_{oid}")
 
     def disconnect(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -305,7 +275,6 @@ class PostgresStore:
                 self._run(statement, values)
 
     def forget_left(self) -> None:
-        """Forget ids that left long ago."""
         with self._transaction(self._lock):
             self._run(_FORGET, [self.settings.keep_left])
 

@@ -43,37 +43,15 @@ _WORDS = ("rank.g1", "rank.g0", "rank.v1", "rank.v0")
 
 
 class QdrantSettings(Settings, frozen=True, tag="qdrant"):
-    """Where rows go in Qdrant, 1.16 or later.
+    """Where rows go in Qdrant, 1.16 or later. A key is better kept in ``QDRANT_API_KEY``.
 
-    Parameters
-    ----------
-    url
-        ``http://host:6333`` or ``https://host:6333``. An API key comes from ``QDRANT_API_KEY``, or stands in
-        the address: ``https://KEY@host:6333``.
-    collection
-        Its name; created if it is not there.
-    distance
-        How Qdrant compares vectors; part of a collection for as long as it is there. With ``"cosine"``, as
-        in `/nearest`, Qdrant keeps each vector divided by its length; with ``"dot"`` and ``"euclid"`` it
-        keeps the vectors as they are.
-    keep_left
-        Seconds for which an id that left is remembered, in ``<collection>_marks``: for that long, a late
-        repeat of an older write does not bring it back.
-    timeout
-        Seconds that each request may take.
-    other_history
-        Action if the collection holds rows of another history; see
-        `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> QdrantSettings(url="https://s3cret@db.example:6333", collection="people")
     QdrantSettings(url='https://db.example:6333', collection='people', distance='cosine', ...)
     """
 
     url: str
     collection: str = "dygcn_vectors"
-    distance: Literal["cosine", "dot", "euclid"] = "cosine"
+    distance: Literal["cosine", "dot", "euclid"] = "cosine"  # for good: cosine keeps vectors at length one
     keep_left: float = DAY
     timeout: float = 60.0
     other_history: OnOtherHistory = "rewrite"
@@ -86,7 +64,6 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
         check_seconds("timeout", self.timeout)
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         name = f"qdrant://{public_address(self.url).partition('://')[2].rstrip('/')}/{self.collection}"
         secrets = [*secrets_of(self.url), *filter(None, [os.environ.get(_KEY)])]
         return StoreSink(VectorStore(name, QdrantCollections(self, name), self.keep_left, secrets))
@@ -95,16 +72,11 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
 class QdrantCollections:
     """A collection with a point for each node; its payload has the ``id`` and the position of the row.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``. If nodes have kinds, the
-    payload has the ``kind``, too. Ids of points are UUIDs made of the nodes' ids (`key_of`), as Qdrant takes
-    neither negative numbers nor texts. ``rank`` in the payload has generation and version again, in words
-    of 32 bits, since Qdrant compares numbers as doubles. ``<collection>_marks`` has the newest position that
-    was written, and ids that left, by their UUIDs. To begin again, delete the collection.
-
-    A write is not one transaction: readers may see a part of it. It returns when Qdrant has applied it and
-    has it in its log. Qdrant itself refuses an older row of a node that has a newer one. Between processes
-    nothing keeps writers apart: one that was refused by no check yet may still bring ids that the newer
-    history does not have, until the next `delete_below`.
+    Ids of points are UUIDs made of the nodes' ids (`key_of`), as Qdrant takes neither negative numbers nor
+    texts. ``rank`` in the payload has generation and version again, in words of 32 bits, since Qdrant
+    compares numbers as doubles. Qdrant itself refuses an older row of a node that has a newer one. Between
+    processes nothing keeps writers apart: one that was refused by no check yet may still bring ids that the
+    newer history does not have, until the next `delete_below`.
     """
 
     longest_id = 0
@@ -122,25 +94,19 @@ class QdrantCollections:
         self._client: Any = None
         self._shape: Shape
 
-    def open(self, shape: Shape) -> None:
-        """Connect, by HTTP."""
+    def open(self, shape: Shape) -> tuple[bool, bool]:
         self._shape = shape
         self._client = connect(self._make, self._settings)
+        rows, marks = map(self._client.collection_exists, self._names.values())
+        return rows, marks
 
     def close(self) -> None:
-        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
     def lock(self) -> Lock:
-        """Return the lock of this process."""
         return lock_of(self._name)
-
-    def exist(self) -> tuple[bool, bool]:
-        """Return whether there are rows and marks."""
-        rows, marks = map(self._client.collection_exists, self._names.values())
-        return rows, marks
 
     def create(self, of: str) -> None:
         """Create a collection; marks have no vectors."""
@@ -162,12 +128,10 @@ class QdrantCollections:
         return [{"key": str(one.id), **one.payload} for one in found]
 
     def delete(self, of: str, where: Sequence[Condition]) -> None:
-        """Delete points by a filter."""
         selector = self._models.FilterSelector(filter=self._filter(where))
         self._client.delete(self._names[of], selector, wait=True)
 
     def put_marks(self, keys: Sequence[str], values: dict[str, Any]) -> None:
-        """Write marks."""
         points = [self._models.PointStruct(id=key, vector={}, payload=values) for key in keys]
         self._client.upsert(self._names[MARKS], points, wait=True)
 

@@ -103,22 +103,6 @@ _REFUSED = re.compile(r"OTHERHISTORY (\d+) (\w+) (\d+) ([\w-]+)")
 class RedisSinkSettings(RedisConnection, frozen=True, kw_only=True, tag="redis"):
     """Where rows go in Redis.
 
-    Parameters
-    ----------
-    url
-        ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user, password and database if need be.
-    prefix
-        All keys begin with it and a colon.
-    keep_left
-        Seconds for which the hash of an id that left is remembered: for that long, a late repeat of an older
-        write does not bring it back.
-    timeout
-        Seconds that connecting, and each answer, may take.
-    other_history
-        Action if the keys are of another history; see `dygcn.serving.sinks.sink.OnOtherHistory`.
-
-    Examples
-    --------
     >>> RedisSinkSettings(url="redis://:s3cret@cache.example/1", prefix="live")
     RedisSinkSettings(url='redis://cache.example/1', timeout=30.0, prefix='live', keep_left=86400.0, ...)
     >>> RedisSinkSettings(url="redis://cache.example", prefix="a:b")
@@ -128,7 +112,7 @@ class RedisSinkSettings(RedisConnection, frozen=True, kw_only=True, tag="redis")
     """
 
     timeout: float = 30.0
-    prefix: str = "dygcn"
+    prefix: str = "dygcn"  # of all keys, before a colon
     keep_left: float = DAY
     other_history: OnOtherHistory = "rewrite"
 
@@ -138,22 +122,19 @@ class RedisSinkSettings(RedisConnection, frozen=True, kw_only=True, tag="redis")
         check_seconds("keep_left", self.keep_left, YEAR)
 
     def make(self) -> StoreSink:
-        """Return the sink, not open yet."""
         return StoreSink(RedisStore(self))
 
 
 class RedisStore:
     """A hash ``<prefix>:node:<id>`` for each node: ``vector`` as little-endian float32, and its position.
 
-    That is ``generation``, ``epoch``, ``version`` (the sequence) and ``chain``; and ``kind``, if nodes have
-    kinds. A node that left has the hash ``<prefix>:left:<SHA-256>`` instead, which does not name it and
-    expires. ``<prefix>:about`` has the type of the ids, the size of the vectors and the newest position that
-    was written. A write is not one transaction; each hash changes in one step, only to a later
-    version, and never for an older history than that of ``<prefix>:about``.
+    A node that left has the hash ``<prefix>:left:<SHA-256>`` instead, which does not name it and expires.
+    ``<prefix>:about`` has the shape and the newest position. A write is not one transaction; each hash
+    changes in one step, only to a later version, and never for an older history than that of
+    ``<prefix>:about``.
 
-    The settings of Redis decide whether an answered write survives its crash: with ``appendonly yes`` and
-    ``appendfsync always`` it does; by default the last second may be lost, and without an append-only file
-    more. A full server must refuse writes (``maxmemory-policy noeviction``), not drop our keys.
+    An answered write survives a crash of Redis with ``appendonly yes`` and ``appendfsync always``. A full
+    server must refuse writes (``maxmemory-policy noeviction``), not drop our keys.
     """
 
     not_finite = ""
@@ -172,11 +153,9 @@ class RedisStore:
         self._held: History | None
 
     def connect(self, shape: Shape) -> None:
-        """Connect; write down the shape, or compare it."""
         self._shape = shape
-        self._client = self.settings.connect(
-            1
-        )  # a connection may have died while idle; scripts may run twice
+        # One retry: a connection may have died while idle, and scripts may run twice.
+        self._client = self.settings.connect(1)
         scripts = _REACH, _WRITE, _LEAVE, _DELETE_BELOW
         self._reach, self._write, self._leave, self._delete = map(self._client.register_script, scripts)
         with self._client.pipeline(transaction=True) as pipeline:
@@ -188,7 +167,6 @@ class RedisStore:
         self._held = from_fields(dict(zip(FIELDS, held, strict=True)))
 
     def disconnect(self) -> None:
-        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -208,7 +186,7 @@ class RedisStore:
         self._in_pipelines(history, ((self._delete, key, below) for key in keys))
 
     def forget_left(self) -> None:
-        """Do nothing: hashes of ids that left expire."""
+        pass  # hashes of ids that left expire
 
     def _commands(self, rows: Rows) -> Iterator[tuple[Any, bytes, list[Any]]]:
         prefix, little = f"{self.settings.prefix}:node:", np.dtype("<f4")

@@ -148,11 +148,9 @@ class StoreSink:
 
     @property
     def name(self) -> str:
-        """Kind and address, without secrets."""
         return self.store.name
 
     def open(self, ids: str, dim: int) -> History | None:
-        """Connect; create what is missing; return the newest position that was written."""
         self.close()
         shape = Shape(ids, dim)
         held = self._call(shape, self.store.held)
@@ -160,7 +158,6 @@ class StoreSink:
         return held
 
     def write(self, rows: Rows) -> None:
-        """Write rows and delete those that left, unless the store has a later version."""
         shape = self._opened()
         shape.check(rows, self.name)
         if self.store.not_finite:
@@ -172,13 +169,11 @@ class StoreSink:
             self._call(shape, self._forget_left)
 
     def delete_below(self, floor: int, history: History) -> None:
-        """Delete rows of other epochs, and rows below a version."""
         shape = self._opened()
         check_history(history, self.name)
         self._call(shape, lambda: self.store.delete_below(floor, history))
 
     def close(self) -> None:
-        """Disconnect. Safe to call twice."""
         self._shape = None
         self._disconnect()
 

@@ -82,17 +82,14 @@ class Collections(Protocol):
     longest_id: int
     """Bytes of the longest id that can be kept; 0: any."""
 
-    def open(self, shape: Shape) -> None:
-        """Connect."""
+    def open(self, shape: Shape) -> tuple[bool, bool]:
+        """Connect; return whether there are rows and marks."""
 
     def close(self) -> None:
         """Disconnect. Safe to call twice."""
 
     def lock(self) -> AbstractContextManager[object]:
         """Return a lock that keeps other writers out, as far as the database allows it."""
-
-    def exist(self) -> tuple[bool, bool]:
-        """Return whether there are rows and marks."""
 
     def create(self, of: str) -> None:
         """Create one of the collections, replacing marks that may be there."""
@@ -128,8 +125,7 @@ class VectorStore:
         """Create what is missing. Marks come first: rows without them are not ours."""
         self._shape = shape
         with self.collections.lock():
-            self.collections.open(shape)
-            rows, marks = self.collections.exist()
+            rows, marks = self.collections.open(shape)
             if rows and not marks:
                 raise SinkError(
                     f"{self.name} is there, and not made by this sink: choose another name, or delete it"
@@ -142,7 +138,6 @@ class VectorStore:
             shape.refuse(self.name, str(found[0]["shape"]) if found else "(none)")
 
     def disconnect(self) -> None:
-        """Disconnect."""
         self.collections.close()
 
     def held(self) -> History | None:
@@ -156,7 +151,6 @@ class VectorStore:
             return None
 
     def write(self, rows: Rows) -> None:
-        """Write rows that are newer than those of their nodes, and delete those that left."""
         self._check_ids(rows)
         rank = rows.history.generation, rows.history.sequence
         at_once = max(1, min(_AT_ONCE, _NUMBERS_AT_ONCE // rows.vectors.shape[1]))
@@ -168,7 +162,6 @@ class VectorStore:
                 self._leave(rows.left[part].tolist(), rows.history, rank)
 
     def delete_below(self, floor: int, history: History) -> None:
-        """Delete rows of other epochs, and rows below a version."""
         below = History(history.generation, history.epoch, floor - 1, "")
         where = [("version", "<", floor), ("epoch", "==", history.epoch)]
         with self.collections.lock():
@@ -182,7 +175,6 @@ class VectorStore:
                 self.delete_rows(ids, (history.generation, floor))
 
     def forget_left(self) -> None:
-        """Forget ids that left long ago."""
         with self.collections.lock():
             self._forget_before(round(time.time() - self._keep_left))
 

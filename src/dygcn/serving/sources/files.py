@@ -22,30 +22,18 @@ _PAUSE = 0.05  # seconds between two looks
 class FileSettings(Settings, frozen=True, tag="file"):
     """Which files are read.
 
-    Parameters
-    ----------
-    path
-        Of a file, or of a folder of files.
-    pattern
-        Which files of a folder, such as ``*.ndjson``; those in folders below it are not looked at.
-    form
-        Of a line: ``"ndjson"`` (an event) or ``"json"`` (an event, or a list of them).
-
-    Examples
-    --------
     >>> FileSettings(path="events.ndjson")
     FileSettings(path='events.ndjson', pattern='*.ndjson', form='ndjson')
     """
 
-    path: str
-    pattern: str = "*.ndjson"
+    path: str  # of a file, or of a folder of files
+    pattern: str = "*.ndjson"  # which files of a folder; folders below it are not read
     form: Literal["ndjson", "json"] = "ndjson"
 
     def __post_init__(self) -> None:
         check_name("pattern", self.pattern, r"[^/\\]+", "the name of a file, in which * stands for anything")
 
     def make(self) -> ReaderSource:
-        """Return the source, not open yet."""
         return ReaderSource(FileReader(self))
 
 
@@ -68,20 +56,17 @@ class FileReader:
         self._waiting: int | None = None
 
     def connect(self, after: Mapping[str, int]) -> None:
-        """Open the files, each after its offset."""
         if not self._path.exists():
             raise SourceError(f"{self.name}: there is no such file or folder; an empty one will do")
         self._after = dict(after)
         self._find()
 
     def disconnect(self) -> None:
-        """Close all files."""
         files, self._files, self._waiting = self._files, {}, None
         for file in files.values():
             file.close()
 
     def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further lines."""
         until = time.monotonic() + timeout
         while True:
             self._find()

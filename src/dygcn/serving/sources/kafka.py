@@ -27,21 +27,6 @@ _FIXED = {
 class KafkaSourceSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka"):
     """Which topic is read.
 
-    Parameters
-    ----------
-    servers
-        Addresses to begin with, ``host:port``, with commas between.
-    topic
-        It must be there.
-    form
-        Of the value of a record.
-    timeout
-        Seconds that connecting may take.
-    options
-        Further ones for librdkafka, such as ``sasl.username`` and ``sasl.password``.
-
-    Examples
-    --------
     >>> KafkaSourceSettings(servers="kafka.example:9092", topic="clicks", options={"sasl.password": "s3cret"})
     KafkaSourceSettings(servers='kafka.example:9092', ..., options={'sasl.password': '...'}, form='json')
     """
@@ -54,7 +39,6 @@ class KafkaSourceSettings(KafkaConnection, frozen=True, kw_only=True, tag="kafka
         self.check_options(_FIXED.keys() | {"error_cb", "logger"}, "with others, events could be lost")
 
     def make(self) -> ReaderSource:
-        """Return the source, not open yet."""
         return ReaderSource(KafkaReader(self))
 
 
@@ -85,7 +69,6 @@ class KafkaReader:
         self._waiting: int | None = None
 
     def connect(self, after: Mapping[str, int]) -> None:
-        """Connect, look up the partitions, and begin each after its offset."""
         self._consumer = self._connect()
         self._assign(self._partitions(after), after)
 
@@ -106,11 +89,9 @@ class KafkaReader:
         return messages
 
     def lag(self) -> int | None:
-        """Return how many records waited at the last read."""
         return self._waiting
 
     def disconnect(self) -> None:
-        """Close the connections."""
         consumer, self._consumer = self._consumer, None
         self._forget()
         if consumer is not None:

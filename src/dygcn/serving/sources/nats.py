@@ -30,31 +30,13 @@ _OVER = {"404", "408"}  # the end of a request: no messages, no more time
 class NatsSourceSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
     """Which stream is read.
 
-    Parameters
-    ----------
-    url
-        ``nats://`` or ``tls://``, with user and password if need be; several with blanks between are tried
-        in this order.
-    stream
-        Name of the stream.
-    subject
-        Only messages of this subject, in which ``*`` and ``>`` stand for others; without it all.
-    credentials
-        Path of a credentials file.
-    form
-        Of a message.
-    timeout
-        Seconds that connecting, and each answer, may take.
-
-    Examples
-    --------
     >>> NatsSourceSettings(url="nats://me:s3cret@broker.example:4222", stream="clicks")
     NatsSourceSettings(url='nats://broker.example:4222', ..., stream='clicks', subject=None, form='json')
     """
 
     timeout: float = 10.0
     stream: str
-    subject: str | None = None
+    subject: str | None = None  # only messages of it; ``*`` and ``>`` stand for others
     form: Form = "json"
 
     def __post_init__(self) -> None:
@@ -63,7 +45,6 @@ class NatsSourceSettings(NatsConnection, frozen=True, kw_only=True, tag="nats"):
         check_name("subject", self.subject or "x", r"[^\s.]+(\.[^\s.]+)*", "words with dots between")
 
     def make(self) -> ReaderSource:
-        """Return the source, not open yet."""
         return ReaderSource(NatsReader(self))
 
 
@@ -97,14 +78,12 @@ class NatsReader:
         self._waiting: int | None = None
 
     def connect(self, after: Mapping[str, int]) -> None:
-        """Connect, and make a consumer that begins after the offset."""
         self._loop = LoopThread(f"dygcn source {self._settings.stream}")
         offset = after.get(f"nats:{self._settings.stream}")
         timeout = 4 * self._settings.timeout * len(self._settings.url.split())
         self._loop.run(self._open(offset), timeout)
 
     def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further messages."""
         assert self._loop is not None
         found = self._loop.run(self._read(limit, timeout), timeout + 4 * self._settings.timeout)
         stream, form = f"nats:{self._settings.stream}", self._settings.form
@@ -116,7 +95,6 @@ class NatsReader:
         return None if waiting is None else waiting + len(self._arrived)
 
     def disconnect(self) -> None:
-        """Close the connection, and end the thread."""
         loop, self._loop = self._loop, None
         if loop is not None:
             with suppress(*self.errors):

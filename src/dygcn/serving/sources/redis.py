@@ -25,28 +25,13 @@ _LONGEST_WAIT = 1.0  # seconds: a server that says nothing for longer is lost, n
 class RedisSourceSettings(RedisConnection, frozen=True, kw_only=True, tag="redis"):
     """Which streams are read.
 
-    Parameters
-    ----------
-    url
-        ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user, password and database if need be.
-    streams
-        Names of streams; those that are not there yet are waited for.
-    field
-        The field of an entry that holds the events.
-    form
-        Of that field.
-    timeout
-        Seconds that connecting, and each answer, may take.
-
-    Examples
-    --------
     >>> RedisSourceSettings(url="redis://:s3cret@cache.example/1", streams=["clicks"])
     RedisSourceSettings(url='redis://cache.example/1', timeout=10.0, streams=['clicks'], field='event', ...)
     """
 
     timeout: float = 10.0
-    streams: list[str]
-    field: str = "event"
+    streams: list[str]  # those that are not there yet are waited for
+    field: str = "event"  # of an entry, which holds the events
     form: Form = "json"
 
     def __post_init__(self) -> None:
@@ -55,7 +40,6 @@ class RedisSourceSettings(RedisConnection, frozen=True, kw_only=True, tag="redis
             raise OptionError(f"streams is {self.streams!r}; allowed are one or more names, each once")
 
     def make(self) -> ReaderSource:
-        """Return the source, not open yet."""
         return ReaderSource(RedisReader(self))
 
 
@@ -109,7 +93,6 @@ class RedisReader:
         self._waiting: int | None = None
 
     def connect(self, after: Mapping[str, int]) -> None:
-        """Connect, and compare offsets with what the server has."""
         # A lost connection must be seen: a server that comes back may have less than it had.
         timeout = self._settings.timeout + _LONGEST_WAIT
         self._client = self._settings.connect(
@@ -120,7 +103,6 @@ class RedisReader:
             self._check(stream, deleted=True)
 
     def disconnect(self) -> None:
-        """Close the connection."""
         client, self._client = self._client, None
         self._forget()
         if client is not None:
@@ -128,7 +110,6 @@ class RedisReader:
                 client.close()
 
     def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` further entries."""
         until = time.monotonic() + timeout
         while True:
             messages = self._read(limit)
@@ -139,7 +120,6 @@ class RedisReader:
             self._wait(min(left, _LONGEST_WAIT))
 
     def lag(self) -> int | None:
-        """Return how many entries waited a moment ago."""
         return self._waiting
 
     def _read(self, limit: int) -> list[Message]:

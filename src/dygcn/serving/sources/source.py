@@ -100,27 +100,22 @@ class ReaderSource:
 
     @property
     def name(self) -> str:
-        """Kind and address, without secrets."""
         return self.reader.name
 
     def open(self, after: Mapping[str, int]) -> None:
-        """Connect, and begin each stream after its offset."""
         self.close()
         self._call(lambda: self.reader.connect(after))
         self._opened = True
 
     def read(self, limit: int, timeout: float) -> Sequence[Message]:
-        """Return up to `limit` next messages, none after `timeout` seconds."""
         if not self._opened:
             raise SourceError(f"{self.name} is not open; call open() first")
         return self._call(lambda: self.reader.fetch(limit, timeout))
 
     def lag(self) -> int | None:
-        """Return how many messages come after the last one read; None if unknown."""
         return self.reader.lag()
 
     def close(self) -> None:
-        """Disconnect. Safe to call twice."""
         self._opened = False
         self.reader.disconnect()
 
