@@ -20,22 +20,17 @@ if TYPE_CHECKING:
     from dygcn.engine.models.model import Model
     from dygcn.engine.propagation import set_threads
     from dygcn.errors import DygcnError, EventError, FolderError, StaleChange, UnknownNode
-    from dygcn.live import (
-        Change,
-        DurableEmbedding,
-        EmbeddingView,
-        Evaluation,
-        Explanation,
-        LiveEmbedding,
-        PastEmbedding,
-        Refit,
-        evaluate,
-        fit,
-        load,
-        open,
-        restore,
-        start,
-    )
+    from dygcn.live.change import Change
+    from dygcn.live.durable.embedding import DurableEmbedding
+    from dygcn.live.durable.opening import open, restore
+    from dygcn.live.durable.past import PastEmbedding
+    from dygcn.live.embedding import LiveEmbedding, load, start
+    from dygcn.live.evaluated import Evaluation
+    from dygcn.live.evaluating import evaluate
+    from dygcn.live.explaining import Explanation
+    from dygcn.live.fitting import fit
+    from dygcn.live.refitting import Refit
+    from dygcn.live.view import EmbeddingView
     from dygcn.paper import RollingRecipe
 
 __version__ = "0.1.0"
@@ -67,15 +62,25 @@ __all__ = [
 ]
 
 _MODULES = ("datasets", "errors", "sklearn", "testing")
-_ERRORS = ("DygcnError", "EventError", "FolderError", "StaleChange", "UnknownNode")
-_HOMES = dict.fromkeys((name for name in __all__ if name != "errors"), "dygcn.live")
-_HOMES |= dict.fromkeys(_ERRORS, "dygcn.errors")
-_HOMES |= {
-    "Embedding": "dygcn.engine.features.tables",
-    "Model": "dygcn.engine.models.model",
-    "RollingRecipe": "dygcn.paper",
-    "set_threads": "dygcn.engine.propagation",
+_NAMES = {
+    "dygcn.engine.features.tables": ("Embedding",),
+    "dygcn.engine.models.model": ("Model",),
+    "dygcn.engine.propagation": ("set_threads",),
+    "dygcn.errors": ("DygcnError", "EventError", "FolderError", "StaleChange", "UnknownNode"),
+    "dygcn.live.change": ("Change",),
+    "dygcn.live.durable.embedding": ("DurableEmbedding",),
+    "dygcn.live.durable.opening": ("open", "restore"),
+    "dygcn.live.durable.past": ("PastEmbedding",),
+    "dygcn.live.embedding": ("LiveEmbedding", "load", "start"),
+    "dygcn.live.evaluated": ("Evaluation",),
+    "dygcn.live.evaluating": ("evaluate",),
+    "dygcn.live.explaining": ("Explanation",),
+    "dygcn.live.fitting": ("fit",),
+    "dygcn.live.refitting": ("Refit",),
+    "dygcn.live.view": ("EmbeddingView",),
+    "dygcn.paper": ("RollingRecipe",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,9 @@ import numpy as np
 
 from dygcn._extras import extra
 from dygcn.errors import EventError, OptionError
-from dygcn.live import EmbeddingView, fit, start
+from dygcn.live.embedding import start
+from dygcn.live.fitting import fit
+from dygcn.live.view import EmbeddingView
 
 with extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dygcn.datasets import load
-from dygcn.live import fit
+from dygcn.live.fitting import fit
 from dygcn.paper import RollingRecipe
 from dygcn_lab.evaluation.steps import steps_of
 from dygcn_lab.experiments.influence import influenced_by_one_edge, influenced_nodes

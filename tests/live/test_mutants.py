@@ -12,7 +12,7 @@ from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import ExactRule, exact
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.errors import DygcnError
-from dygcn.live import LiveEmbedding
+from dygcn.live.embedding import LiveEmbedding
 from tests.live.steps import step, take
 from tests.live.test_changes import test_ids_of_an_old_change_survive_recycling_without_having_been_read
 from tests.live.test_event_rules import EventRules, EventRulesWithMemory

@@ -11,7 +11,8 @@ from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError
-from dygcn.live import LiveEmbedding, refitting
+from dygcn.live import refitting
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.refitting import FEWEST, linked_pairs, newest_edges
 from dygcn_lab.testbed.seeding import seeded
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import python_ids
-from dygcn.live import fit
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.score import (
     bytes_of,
     dated_events,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dygcn.cluster.ray_shards  # noqa: F401  (skips, where there is no Ray)
-from dygcn.live import load
 from dygcn.live.durable.storage.packing import pack
+from dygcn.live.embedding import load
 from dygcn_lab.soak.shard_faults import Fault
 from dygcn_lab.soak.shard_kills import deck, judge, silence
 from dygcn_lab.soak.shard_script import ShardScript

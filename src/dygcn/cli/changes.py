@@ -23,10 +23,11 @@ from dygcn.cli.options import (
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import rows_of
-from dygcn.live import DurableEmbedding, LiveEmbedding, load
-from dygcn.live import open as open_folder
-from dygcn.live import restore as restore_folder
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.opening import open as open_folder
+from dygcn.live.durable.opening import restore as restore_folder
 from dygcn.live.durable.storage.layout import is_durable
+from dygcn.live.embedding import LiveEmbedding, load
 
 if TYPE_CHECKING:
     from dygcn._progress import Notify

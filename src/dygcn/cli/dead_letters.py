@@ -21,7 +21,7 @@ from dygcn.schema import answers
 from dygcn.serving.service.clock import latest_of
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
 
 _SHOWN = 60  # characters of a reason and of an event, for people
 

@@ -14,19 +14,19 @@ from dygcn.cli.printing import json_option, print_json, progress_bar, show
 from dygcn.engine.models.choices import find_fitting
 from dygcn.engine.models.folder import check_target
 from dygcn.engine.models.model import rule_names
-from dygcn.live import evaluate as evaluate_events
-from dygcn.live import fit as fit_events
-from dygcn.live import load
-from dygcn.live import open as open_folder
+from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage.layout import is_durable
+from dygcn.live.embedding import load
+from dygcn.live.evaluating import evaluate as evaluate_events
 from dygcn.live.evaluating import plan_of
+from dygcn.live.fitting import fit as fit_events
 from dygcn.live.fitting import phases_of
 from dygcn.live.refitting import PHASES
 from dygcn.paper import BASES
 
 if TYPE_CHECKING:
     from dygcn._progress import Notify
-    from dygcn.live import Refit
+    from dygcn.live.refitting import Refit
 
 _EXPIRE = "Let edges leave so long after their last contact: in units of t, or as in 90d, 12h, 30m."
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from dygcn import live
+import dygcn
 from dygcn.errors import EventError, FolderInUse
 from dygcn.live.durable.storage.layout import is_durable
 
@@ -112,17 +112,17 @@ def node_id(text: str, kind: str) -> int | str:
     return int(text)
 
 
-def load_as_of(folder: str, as_of: str | None) -> live.EmbeddingView:
+def load_as_of(folder: str, as_of: str | None) -> dygcn.EmbeddingView:
     """Load a folder, or its past. A durable folder is not locked, so a service may have it open."""
     if as_of is None and not is_durable(folder):
-        return live.load(folder)
-    return live.open(folder, as_of="now" if as_of is None else as_of)
+        return dygcn.load(folder)
+    return dygcn.open(folder, as_of="now" if as_of is None else as_of)
 
 
-def open_unserved(folder: str, instead: str) -> live.DurableEmbedding:
+def open_unserved(folder: str, instead: str) -> dygcn.DurableEmbedding:
     """Open a durable folder; if another process has it open, the error says which request to send instead."""
     try:
-        return live.open(folder)
+        return dygcn.open(folder)
     except FolderInUse:
         raise FolderInUse(
             f"{folder} is open in another process, perhaps one that is serving it; {instead}, or stop it "

@@ -28,14 +28,16 @@ from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
-from dygcn.live import EmbeddingView, LiveEmbedding
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.recommending import links_for
+from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dygcn.engine.models.explaining import Movement
-    from dygcn.live import Explanation, PastEmbedding
+    from dygcn.live.durable.past import PastEmbedding
+    from dygcn.live.explaining import Explanation
 
 _k_option = click.option("-k", default=DEFAULT_K, show_default=True, help="How many.")
 

@@ -13,7 +13,7 @@ from dygcn.serving.service.service import open_in_one_process
 from dygcn.serving.service.settings import Shards
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.settings import ServiceSettings
 
 

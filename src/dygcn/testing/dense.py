@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.models.model import Model
     from dygcn.engine.records import Bool, Float64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 
 def dense_messages(A: Float64, x: Float64, has: Bool, orders: int) -> list[tuple[Float64, Bool]]:

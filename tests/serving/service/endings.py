@@ -3,7 +3,7 @@
 import sys
 import time
 
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.lifetime import Drain
 from dygcn.serving.service.node_map import NodeMap

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import ARROW, NDJSON, is_problem, on_loopback, serving

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 import dygcn
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from tests.live.steps import step, take
 from tests.serving.service.serving import ARROW, NDJSON, on_loopback, serving

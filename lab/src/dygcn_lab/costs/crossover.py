@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import EventBatch, Int64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.rivals import Rival
     from dygcn_lab.costs.timing import Notify
 

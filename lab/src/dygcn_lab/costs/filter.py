@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dygcn.engine.records import Float64, Int64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 FITTED, EVENTS, TURNS = 0.8, 3_000, 5
 

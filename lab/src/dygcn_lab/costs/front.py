@@ -23,7 +23,7 @@ from dygcn.cluster.messages import Events
 from dygcn.cluster.queries import OutcomeReply
 from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.events import id_column, read_events, rows_of, sort_by_time
-from dygcn.live import fit
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.shards import Shards, batches_of
 from dygcn_lab.costs.timing import load_average
@@ -33,7 +33,7 @@ from dygcn_lab.testbed.own_state import own_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 TOLD = "changes", "first_rows", "messages", "bytes"
 FRONT = Path("results/shards/front.json")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from dygcn.live import fit
+from dygcn.live.fitting import fit
 from dygcn.live.shared import RowReader, SharedRows
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.hubs import PAGE, Worker, written

@@ -24,7 +24,8 @@ from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation import ExactRule
-from dygcn.live import fit, start
+from dygcn.live.embedding import start
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.footprint import peak_bytes
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.results import write_result
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import EventBatch, Nodes
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.timing import Notify
 
 GRAPHS = ("arxiv-coauthor", "as-caida", "power-law-170k-1m")

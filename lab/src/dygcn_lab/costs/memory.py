@@ -17,7 +17,7 @@ from dygcn_lab.costs.updates import live_of, load_graph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.timing import Notify
 
 _BATCH = 1000

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.live import LiveEmbedding, fit
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average, parts_of
 

@@ -18,7 +18,7 @@ from dygcn.serving.service.settings import ServiceSettings
 if TYPE_CHECKING:
     import os
 
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
 
 _LIMIT = 100_000  # rows of a page
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dygcn.engine.records import Int64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 RECOMPUTE, CLEORA, CLEORA_READY, GCN = (
     "recompute in place",

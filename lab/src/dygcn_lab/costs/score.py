@@ -16,7 +16,7 @@ from dygcn.engine.events import cut_steps, sort_by_time
 from dygcn.engine.history.columns import NAMES
 from dygcn.engine.models.choices import time_unit
 from dygcn.engine.models.links import PAST, TRAITS, LinkHead, NextHead, count_products
-from dygcn.live import LiveEmbedding, start
+from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.kinds import DIM, random_walks
 from dygcn_lab.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn._extras import extra
-from dygcn.live import LiveEmbedding, fit
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.asking import asking
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.lifecycle import measure_lifecycle

@@ -29,8 +29,8 @@ from dygcn.cluster.wire import pack
 from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
-from dygcn.live import fit
 from dygcn.live.files import digest_of
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of

@@ -17,7 +17,7 @@ from dygcn_lab.testbed.own_state import own_state
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.traffic import Stream, Traffic
 
 

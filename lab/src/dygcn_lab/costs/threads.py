@@ -16,7 +16,7 @@ from dygcn_lab.testbed.own_state import own_state
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.timing import Notify
 
 _WARM = 2

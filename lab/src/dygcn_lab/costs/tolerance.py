@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.live import fit, start
+from dygcn.live.embedding import start
+from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.kinds import DIM, random_walks
 from dygcn_lab.costs.timing import load_average, parts_of
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.records import EventBatch, Float32, Int64, Nodes
-    from dygcn.live import Change, LiveEmbedding
+    from dygcn.live.change import Change
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.costs.timing import Notify
 
 GRAPHS = ("college-msg", "sx-mathoverflow", "as-caida", "arxiv-coauthor")

@@ -15,7 +15,7 @@ from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch
 from dygcn.engine.training.matrices import starting_matrices
-from dygcn.live import LiveEmbedding, start
+from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.bare import Bare, compiled_loop
 from dygcn_lab.costs.graphs import PART, graph_events, graph_parts, random_graph
 from dygcn_lab.costs.stages import measure_stages

@@ -14,7 +14,7 @@ import numpy as np
 
 from dygcn.engine.models.state import State
 from dygcn.engine.training.fitting_walks import with_rows
-from dygcn.live import LiveEmbedding
+from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.evaluation import VectorMethod
 from dygcn_lab.experiments.ours import Exact, event_table
 from dygcn_lab.experiments.tables import by_number

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dygcn.engine.models.model import Model
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn.paper import RollingRecipe
     from dygcn_lab.experiments.paper_rules import Frames
 

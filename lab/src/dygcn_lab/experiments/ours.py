@@ -15,7 +15,8 @@ import numpy as np
 from dygcn.engine.records import IdColumn
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.matrices import starting_matrices
-from dygcn.live import LiveEmbedding, fit
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.fitting import fit
 from dygcn_lab.evaluation import judge_method
 from dygcn_lab.experiments.tables import by_number
 

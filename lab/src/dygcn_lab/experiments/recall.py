@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Bool, Float64, Int64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 QUERIES = 200
 BEST = 10

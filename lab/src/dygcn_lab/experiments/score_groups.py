@@ -23,7 +23,7 @@ from dygcn_lab.experiments.recall import recall_figures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
     from dygcn_lab.evaluation import Method
     from dygcn_lab.evaluation.steps import Moment
     from dygcn_lab.experiments.groups import Task

@@ -23,10 +23,10 @@ import msgspec
 import numpy as np
 
 from dygcn.cluster.logged_entries import ShardLog
-from dygcn.live import load
 from dygcn.live.durable.storage.entries import EVENTS
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.packing import pack
+from dygcn.live.embedding import load
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.soak.shard_faults import Fault, Field, front_command, ray_cluster
 from dygcn_lab.soak.shard_script import STREAM, ShardScript

@@ -21,7 +21,7 @@ import numpy as np
 
 from dygcn import cluster
 from dygcn.engine.models.model import Model
-from dygcn.live import LiveEmbedding, load, start
+from dygcn.live.embedding import LiveEmbedding, load, start
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average
 

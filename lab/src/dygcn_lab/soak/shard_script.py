@@ -9,14 +9,14 @@ import numpy as np
 
 from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch, IdColumn
-from dygcn.live import start
+from dygcn.live.embedding import start
 from dygcn_lab.costs.graphs import graph_events
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dygcn.engine.records import Int64
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 STREAM = "kills"
 _WIDTH = 64

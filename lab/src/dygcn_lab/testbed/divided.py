@@ -143,7 +143,7 @@ def divide(state: State, shards: int, every: int = 1_000) -> DividedState:
     Examples
     --------
     >>> import dygcn
-    >>> from dygcn.live import LiveEmbedding
+    >>> from dygcn.live.embedding import LiveEmbedding
     >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
     >>> on_shards = LiveEmbedding(divide(live._state, 3))
     >>> for each in (live, on_shards):

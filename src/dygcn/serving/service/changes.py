@@ -22,7 +22,7 @@ with extra("serve"):
     from starlette.types import Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.observations import Observations
 
 _LONGEST_WAIT = 60.0  # seconds

@@ -17,7 +17,7 @@ with extra("serve"):
     from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.ingest_queue import IngestQueue
 

@@ -34,7 +34,7 @@ with extra("serve"):
     from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
 
 _LONGEST_NAME = 100  # of a client, in characters

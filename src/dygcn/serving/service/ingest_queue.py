@@ -11,7 +11,7 @@ from typing import Any
 
 from dygcn.engine.events.wire import BadEvent
 from dygcn.errors import DygcnError
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.serving.service.cost_estimate import (

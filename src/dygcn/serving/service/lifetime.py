@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph.ids import IdMap
     from dygcn.engine.models.model import Model
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.observations import Observations
 
 _LOG = logging.getLogger(__name__)

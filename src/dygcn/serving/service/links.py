@@ -24,7 +24,7 @@ with extra("serve"):
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float64
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.finding import Scored
     from dygcn.live.view import EmbeddingView
     from dygcn.serving.service.observations import Observations

@@ -28,7 +28,7 @@ with extra("serve"):
 if TYPE_CHECKING:
     from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import Float32, Nodes
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.search.index import IndexStatus, NearestIndex
     from dygcn.serving.service.links import LinkQueries
     from dygcn.serving.service.observations import Observations

@@ -22,7 +22,7 @@ with extra("serve"):
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.links import LinkQueries
     from dygcn.serving.service.nearest import NearestSearch
     from dygcn.serving.service.vectors import VectorReads

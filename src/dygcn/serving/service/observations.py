@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.surprise import Surprises
     from dygcn.engine.records import IdColumn
     from dygcn.errors import WriteFailed
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
 
 REASONS = ("unreadable", "malformed", "refused")  # a message, an event, an event by the graph
 MOST = 10_000  # events that are kept: some megabytes, and seconds of events at the speed of measuring

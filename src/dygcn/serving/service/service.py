@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 
 from dygcn.errors import DygcnError, FeatureError, OptionError
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.clock import EventClock

@@ -27,7 +27,7 @@ with extra("serve"):
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Nodes
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.ingest_queue import IngestQueue
     from dygcn.serving.service.lifetime import Readiness
     from dygcn.serving.service.nearest import IndexWorker

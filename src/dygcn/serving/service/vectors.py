@@ -27,7 +27,7 @@ with extra("serve"):
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Nodes
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.observations import Observations
 
 _UNTIL_STRAIGHT = 0.25  # seconds of waiting for an update, after which a shard is read without the lock

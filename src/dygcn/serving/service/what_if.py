@@ -34,7 +34,7 @@ with extra("serve"):
 
 if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.finding import Scored
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.ingest_queue import Answer, IngestQueue

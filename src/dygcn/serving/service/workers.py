@@ -32,7 +32,7 @@ from dygcn.serving.sinks.histories import admit, described
 from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.observations import Observations
     from dygcn.serving.sinks import OnOtherHistory

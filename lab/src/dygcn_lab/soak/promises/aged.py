@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.staging import NodeEvents, PairBuffers
     from dygcn.engine.models.model import Model
-    from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
+    from dygcn.live.embedding import LiveEmbedding
+    from dygcn.live.view import EmbeddingView
 
 BATCHES = (1, 7, 100, 10_000)
 _NODES, _MOST_EVENTS = 24, 12

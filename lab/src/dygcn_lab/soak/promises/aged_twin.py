@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.models.model import Model
     from dygcn.engine.records import IdColumn
-    from dygcn.live import EmbeddingView
+    from dygcn.live.view import EmbeddingView
 
 KINDS = "user:int64,item:int64"
 _WIDTH = 5

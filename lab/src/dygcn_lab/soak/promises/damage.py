@@ -26,7 +26,7 @@ from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import seeded, small_model
 
 if TYPE_CHECKING:
-    from dygcn.live import DurableEmbedding
+    from dygcn.live.durable.embedding import DurableEmbedding
 
 SAVED = (folders.MANIFEST, MODEL_FILE, GRAPH_FILE)
 DETECTED, REPORTED, HARMLESS = "detected", "done without, and reported", "not needed"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.transaction import Transaction
     from dygcn.engine.models.model import Model
     from dygcn.engine.records import Changed, Written
-    from dygcn.live import LiveEmbedding
+    from dygcn.live.embedding import LiveEmbedding
 
 BATCHES, THREADS = (1, 7, 100, 10_000), (1, 2)
 _NODES, _MOST_EVENTS = 60, 12

@@ -20,12 +20,11 @@ from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import Model
 from dygcn.engine.propagation import set_threads
 from dygcn.errors import DygcnError, TornState, WriteFailed
-from dygcn.live import LiveEmbedding
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log as event_log
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.embedding import load, start
+from dygcn.live.embedding import LiveEmbedding, load, start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.interrupting import count_lines, in_a_child, interrupt_after, raise_at, starve

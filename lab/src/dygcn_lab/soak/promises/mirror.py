@@ -22,11 +22,12 @@ from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.propagation import set_threads
 from dygcn.engine.records import Float32, Int64
 from dygcn.errors import ClockWarning
-from dygcn.live import DurableEmbedding, EmbeddingView, LiveEmbedding
 from dygcn.live.durable import feed as feed_module
 from dygcn.live.durable import histories as histories_module
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.embedding import start
+from dygcn.live.embedding import LiveEmbedding, start
+from dygcn.live.view import EmbeddingView
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import random_rows, seeded

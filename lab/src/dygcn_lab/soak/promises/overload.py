@@ -23,7 +23,7 @@ import numpy as np
 
 import dygcn
 from dygcn.engine.records import Int64
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.shared import can_share
 from dygcn_lab.soak.check import Check, Finding

@@ -11,8 +11,8 @@ from dygcn.engine.events import id_column, join_events, read_events
 from dygcn.engine.models.model import ExactSpec, Model
 from dygcn.engine.models.state import State
 from dygcn.errors import EventError
-from dygcn.live import LiveEmbedding
 from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.paper import RollingSpec, RuleOptions, adopt
 from dygcn_lab.soak.promises.aged_twin import KINDS, aged_model, bits_of
 

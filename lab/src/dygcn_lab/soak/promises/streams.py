@@ -22,7 +22,7 @@ import numpy as np
 
 import dygcn
 from dygcn._extras import extra
-from dygcn.live import DurableEmbedding
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.entries import EVENTS
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
