@@ -2,6 +2,7 @@
 
 import sys
 
+from dygcn.serving.observing.request_ids import RequestIds
 from dygcn.serving.readers import upstream
 from dygcn.serving.readers.process import main
 from dygcn.serving.service import reader_processes
@@ -10,9 +11,9 @@ from dygcn.serving.service.server import PEER, Connections
 
 def show():
     """Write who asked, as the application behind the doors is told."""
-    right = Connections.__init__
+    right = RequestIds.__init__
 
-    def showing(self, app, current):
+    def showing(self, app, refusal):
         async def shown(scope, receive, send):
             if scope["type"] == "http":
                 host, port = scope["client"]
@@ -20,9 +21,9 @@ def show():
                 sys.stdout.flush()
             await app(scope, receive, send)
 
-        right(self, shown, current)
+        right(self, shown, refusal)
 
-    Connections.__init__ = showing
+    RequestIds.__init__ = showing
 
 
 def believe_everybody():

@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 
 from dygcn.serving.service.bodies import Bodies
 from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.settings import CurrentSettings, Limits, ServiceSettings
+
+
+def bodies_of(most):
+    return Bodies(CurrentSettings(ServiceSettings(folder="", limits=Limits(bodies_bytes=most))))
 
 
 def test_all_bodies_together_have_a_bound():
-    bodies = Bodies(10)
+    bodies = bodies_of(10)
     with bodies.opened() as one, bodies.opened() as other:
         one.take(b"123456")
         other.take(b"1234")
@@ -24,7 +29,7 @@ def test_all_bodies_together_have_a_bound():
 
 
 def test_alone_a_body_may_be_larger():
-    bodies = Bodies(10)
+    bodies = bodies_of(10)
     with bodies.opened() as one:
         for _ in range(5):
             one.take(b"12345")
@@ -34,7 +39,7 @@ def test_alone_a_body_may_be_larger():
 
 
 def test_an_error_gives_back_what_was_held():
-    bodies = Bodies(10)
+    bodies = bodies_of(10)
     with pytest.raises(TypeError), bodies.opened() as one:
         one.take(one.take(b"123"))
     assert bodies.held == 0
@@ -42,7 +47,7 @@ def test_an_error_gives_back_what_was_held():
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=6), st.booleans()), max_size=60))
 def test_the_books_are_even(steps):
-    bodies, open_ones = Bodies(20), {}
+    bodies, open_ones = bodies_of(20), {}
     for number, chunk, close in steps:
         if close and number in open_ones:
             open_ones.pop(number)[0].__exit__(None, None, None)
@@ -78,7 +83,7 @@ def test_many_bodies_are_decoded_one_after_the_other():
             entered -= 1
 
     async def flood():
-        bodies = Bodies(10)
+        bodies = bodies_of(10)
         decoding = [asyncio.create_task(bodies.decode(decoder, number == 0)) for number in range(60)]
         await asyncio.to_thread(meanwhile.wait, 60)  # another thread runs while the first body is decoded
         await asyncio.gather(*decoding)
@@ -102,7 +107,7 @@ def test_one_chunk_is_read_in_each_round_of_the_event_loop():
             await bodies.turn()
 
     async def all_bodies():
-        bodies, counting = Bodies(10), asyncio.create_task(count())
+        bodies, counting = bodies_of(10), asyncio.create_task(count())
         await asyncio.gather(*(receive(bodies, 20) for _ in range(5)))
         counting.cancel()
 

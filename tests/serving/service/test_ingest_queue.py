@@ -73,7 +73,7 @@ def ingest_queue(held):
     made = []
 
     def make(limits=FEW, applied=lambda: None):
-        made.append(IngestQueue(held, CurrentSettings(ServiceSettings(folder="", limits=limits)), applied))
+        made.append(IngestQueue(held, CurrentSettings(ServiceSettings(folder="", limits=limits)), [applied]))
         return made[-1]
 
     yield make
@@ -300,7 +300,7 @@ def test_where_events_are_bounded_the_door_does_not_ask_the_embedding(ingest_que
     stop_writer(held, queue, answers)
     held.lock = None
     queue.submit(distinct(0, 2), answers.to("waits"))
-    assert queue.submit_now(distinct(2, 2), answers.to("must not wait"))
+    assert queue.submit(distinct(2, 2), answers.to("must not wait"), blocking=False)
     assert (queue.events, queue.rows) == (5, 5 * ROWS_OF_A_BOUNDED_EVENT)
     held.lock = held.live.lock
     held.go.set()
@@ -423,7 +423,7 @@ def test_a_full_queue_refuses_before_any_work_is_done(ingest_queue, held):
 
 def test_nobody_waits_for_the_embedding_who_must_not(pushed_to_all, ingest_queue, held):
     queue, answers = ingest_queue(), Answers()
-    assert queue.submit_now(distinct(0, 1), answers.to("now"))
+    assert queue.submit(distinct(0, 1), answers.to("now"), blocking=False)
     answers.wait(1)
     held_by_another, let_go = threading.Event(), threading.Event()
 
@@ -435,11 +435,11 @@ def test_nobody_waits_for_the_embedding_who_must_not(pushed_to_all, ingest_queue
     other = threading.Thread(target=hold, daemon=True)
     other.start()
     assert held_by_another.wait(20)
-    assert not queue.submit_now(distinct(1, 1), answers.to("never"))
+    assert not queue.submit(distinct(1, 1), answers.to("never"), blocking=False)
     assert other.is_alive()  # the lock was not waited for
     let_go.set()
     other.join(20)
-    assert queue.submit_now(distinct(2, 1), answers.to("again"))
+    assert queue.submit(distinct(2, 1), answers.to("again"), blocking=False)
     assert [name for name, _ in answers.wait(2)] == ["now", "again"]
     assert held.lock.acquire(blocking=False)  # it was let go
     held.lock.release()

@@ -203,7 +203,7 @@ def test_vectors_that_are_not_finite_are_refused(start):
 def test_everyone_is_told_after_each_transaction(start):
     service = start()
     result = []
-    service.updates.add(lambda: result.append(service.live.sequence))
+    service.listeners.append(lambda: result.append(service.live.sequence))
     write(service, (1, 100))
     write(service, (1, 101))
     assert result == [1, 2]

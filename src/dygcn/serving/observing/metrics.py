@@ -258,15 +258,15 @@ class RequestCounts(msgspec.Struct):
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._timer(route).observe(seconds)
+        if route not in self.seconds:
+            self._add_route(route)
+        self.seconds[route].observe(seconds)
         found, key = self.statuses[route], str(status)
         found[key] = found.get(key, 0) + 1
 
-    def _timer(self, route: str) -> Distribution:
-        if route not in self.seconds:
-            self.statuses[route] = {}
-            self.seconds[route] = distribution("dygcn_request_duration_seconds")
-        return self.seconds[route]
+    def _add_route(self, route: str) -> None:
+        self.statuses.setdefault(route, {})
+        self.seconds.setdefault(route, distribution("dygcn_request_duration_seconds"))
 
     @property
     def requests(self) -> int:
@@ -278,9 +278,10 @@ class RequestCounts(msgspec.Struct):
         sums = RequestCounts()
         for one in (self, *others):
             for route, timer in list(one.seconds.items()):
-                sums._timer(route).add(timer)
+                sums._add_route(route)
+                sums.seconds[route].add(timer)
             for route, status, count in one.each():
-                sums._timer(route)
+                sums._add_route(route)
                 sums.statuses[route][status] = sums.statuses[route].get(status, 0) + count
         return sums
 

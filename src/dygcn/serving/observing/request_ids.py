@@ -43,15 +43,21 @@ def new_ids() -> Callable[[list[tuple[bytes, bytes]]], bytes]:
     return name_of
 
 
+def _accept(scope: Scope) -> None:
+    return None
+
+
 class RequestIds:
     """An ASGI layer that gives every HTTP request an id, in its scope, its context and its answer.
+
+    `refusal` may return another application, which answers a request instead.
 
     The id of a client is taken if it is 1 to 128 printable ASCII characters without blanks: it comes back in
     a header and goes into log lines.
     """
 
-    def __init__(self, app: _App) -> None:
-        self._app, self._name_of = app, new_ids()
+    def __init__(self, app: _App, refusal: Callable[[Scope], _App | None] = _accept) -> None:
+        self._app, self._refusal, self._name_of = app, refusal, new_ids()
 
     async def __call__(self, scope: Scope, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
@@ -69,6 +75,6 @@ class RequestIds:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_named)
+            await (self._refusal(scope) or self._app)(scope, receive, send_named)
         finally:
             REQUEST.reset(token)

@@ -62,13 +62,11 @@ class ReaderApp:
         self._one = ONE.removesuffix("{id}")
         self.prefix = self._one.encode()
         self.counts = RequestCounts()  # what was answered here since the process began
-        self._bodies = Bodies(current.limits.bodies_bytes)
+        self._bodies = Bodies(current)
         current.watch(self._follow_settings)
-        self._follow_settings()
 
     def _follow_settings(self) -> None:
         self._authorizer = Authorizer(self._current.http)
-        self._bodies.most = self._current.limits.bodies_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or forward the request to the writer."""

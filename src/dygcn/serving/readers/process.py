@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from dygcn.serving.readers.app import NothingShared, ReaderApp, SharedVectors
 from dygcn.serving.readers.connection import ReaderConnection
 from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.reader_processes import Replace, Start, Stop, ToReader
-from dygcn.serving.service.server import ConnectionState, Listening, allow_many_connections, shared_socket
+from dygcn.serving.service.server import Listening, allow_many_connections, shared_socket
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 
 _LOG = logging.getLogger(__name__)
@@ -33,7 +33,8 @@ class ReaderServer(Listening):
 
     def __init__(self, app: ReaderApp, current: CurrentSettings) -> None:
         super().__init__(app, current)
-        self._app, self._ids, state = app, new_ids(), cast("ConnectionState", self.server_state)
+        self._app, self._ids = app, new_ids()
+        state: Any = self.server_state  # where `ReaderConnection` finds them
         state.prefix, state.at_once = app.prefix, self._at_once
         self._dated_of: list[tuple[bytes, bytes]] = []
         self._dated = b""
@@ -42,7 +43,7 @@ class ReaderServer(Listening):
         self, url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
     ) -> bytes | None:
         """Return a complete response, head and body; None: use the ASGI path."""
-        if self._counted.refuses(client):
+        if self._counted.excess(client):
             return None
         answer = self._app.answer(url, headers)
         if answer is None:

@@ -10,8 +10,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -111,54 +111,48 @@ class RouteGuard:
     def __init__(self, current: CurrentSettings, parser: RequestParser, observations: Observations) -> None:
         self._current, self._parser, self._seen = current, parser, observations
         current.watch(self._follow_settings)
-        self._follow_settings()
 
     def _follow_settings(self) -> None:
         self._authorizer = Authorizer(self._current.http)
-        self._parser.bodies.most = self._current.limits.bodies_bytes
 
     def around(self, route: Route, handler: Handler) -> Handler:
         """Return the handler with all these steps."""
+        method, path, forms, seen = route.method, route.path, route.forms, self._seen
+        known = [param.name for param in route.params if param.place == "query"]
 
         async def answer(request: Request) -> Response:
-            headers = request.headers
-            authorization, host = headers.get("authorization"), headers.get("host")
-            status = self._authorizer.status(route.scope, authorization, host)
-            if status != 200:
-                return denied(status)
-            try:
-                _check_query(route, request)
-                if not route.forms:
-                    return await handler(request)
-                with self._parser.bodies.opened() as body:
-                    return await self._read_body(request, route, body) or await handler(request)
-            except DygcnError as error:
-                return refusal(error)
-            except Exception as error:
-                note("request.failed", method=route.method, route=route.path, exc_info=error)
-                return await _unexpected(request, error)
-
-        async def traced(request: Request) -> Response:
-            tracing = self._seen.tracing
-            with tracing.request(route.method, route.path, request.headers) as span:
-                response = await answer(request)
-                tracing.answered(span, response.status_code, current_request_id())
-                return response
-
-        async def counted(request: Request) -> Response:
-            begun = time.perf_counter()
-            response = await (traced(request) if self._seen.tracing.on else answer(request))
-            response = await compressed(response, request.headers.get("accept-encoding", ""))
-            self._seen.requests.count(route.path, response.status_code, time.perf_counter() - begun)
+            begun, headers, tracing = time.perf_counter(), request.headers, seen.tracing
+            status = self._authorizer.status(route.scope, headers.get("authorization"), headers.get("host"))
+            with tracing.request(method, path, headers) if tracing.on else nullcontext() as span:
+                try:
+                    if status != 200:
+                        response = denied(status)
+                    elif (unknown := request.query_params.keys() - known) and route.handler != "get_page":
+                        raise _unknown_parameter(route, min(unknown), known)
+                    elif forms:
+                        with self._parser.bodies.opened() as body:
+                            refused = await self._read_body(request, forms, body)
+                            response = refused or await handler(request)
+                    else:
+                        response = await handler(request)
+                except DygcnError as error:
+                    response = refusal(error)
+                except Exception as error:
+                    note("request.failed", method=method, route=path, exc_info=error)
+                    response = await _unexpected(request, error)
+                if tracing.on:
+                    tracing.answered(span, response.status_code, current_request_id())
+            response = await compressed(response, headers.get("accept-encoding", ""))
+            seen.requests.count(path, response.status_code, time.perf_counter() - begun)
             return response
 
-        return counted
+        return answer
 
-    async def _read_body(self, request: Request, route: Route, body: Body) -> Response | None:
+    async def _read_body(self, request: Request, forms: Sequence[str], body: Body) -> Response | None:
         """Read the body within its limits; return a refusal, or None."""
         bodies, limits = self._parser.bodies, self._parser.limits
-        if content_type(request) not in route.forms:
-            return problem("unsupported-media-type", f"send Content-Type: {', '.join(route.forms)}")
+        if content_type(request) not in forms:
+            return problem("unsupported-media-type", f"send Content-Type: {', '.join(forms)}")
         coding = request.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity", *CODINGS):
             understood = ", ".join(CODINGS)
@@ -192,13 +186,9 @@ class RouteGuard:
         return None
 
 
-def _check_query(route: Route, request: Request) -> None:
-    """Refuse a query parameter that the route does not have."""
-    known = [param.name for param in route.params if param.place == "query"]
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown and route.handler != "get_page":
-        allowed = f"it has {', '.join(known)}" if known else "it has none"
-        raise OptionError(f"{route.method} {route.path} has no parameter {unknown[0][:60]!r}; {allowed}")
+def _unknown_parameter(route: Route, name: str, known: list[str]) -> OptionError:
+    allowed = f"it has {', '.join(known)}" if known else "it has none"
+    return OptionError(f"{route.method} {route.path} has no parameter {name[:60]!r}; {allowed}")
 
 
 def page_rules(page: bytes) -> dict[str, str]:
@@ -244,12 +234,11 @@ def make_app(service: Service) -> Starlette:
         about.description = msgspec.json.encode(described)
 
     current.watch(follow_settings)
-    follow_settings()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         waiters.begin()
-        service.updates.add(waiters.wake)
+        service.listeners.append(waiters.wake)
         with suppress(DygcnError):  # what is not warm is slow once; it is served all the same
             await run_in_threadpool(warm_up, model)
         service.start()

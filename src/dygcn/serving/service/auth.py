@@ -37,8 +37,11 @@ class Authorizer:
 
     def status(self, scope: str, authorization: str | None, host: str | None) -> int:
         """Return 200; 401: no valid token; 403: scope missing; 421: unknown host name."""
-        if self._check_names and not self._known_name(host):
-            return 421  # a page of another site that made its name point here
+        if self._check_names:
+            name = (host or "").lower()
+            head, colon, port = name.rpartition(":")
+            if (head if colon and port.isdigit() and not name.endswith("]") else name) not in self._names:
+                return 421  # a page of another site that made its name point here
         if scope == OPEN or not self._tokens:
             return 200
         secret = _secret(authorization)
@@ -63,13 +66,6 @@ class Authorizer:
                 self._readers.clear()
             self._readers.add((authorization, host))
         return allowed
-
-    def _known_name(self, host: str | None) -> bool:
-        name = (host or "").lower()
-        if not name.endswith("]"):
-            head, colon, port = name.rpartition(":")
-            name = head if colon and port.isdigit() else name
-        return name in self._names
 
 
 def _secret(authorization: str | None) -> str | None:

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError
@@ -27,6 +27,9 @@ with extra("serve"):
         from compression import zstd
     else:
         from backports import zstd
+
+if TYPE_CHECKING:
+    from dygcn.serving.service.settings import CurrentSettings
 
 CODINGS = ("zstd", "gzip")  # as preferred
 _SHORTEST = 4 << 10  # bytes of an answer that is compressed; a vector of 128 numbers has 1,550
@@ -44,9 +47,8 @@ T = TypeVar("T")
 class Bodies:
     """Counts the bytes of all bodies in memory. Lives in the event loop."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.held = 0
+    def __init__(self, current: CurrentSettings) -> None:
+        self.current, self.held = current, 0
         self._decoding, self._turn = asyncio.Lock(), asyncio.Lock()
 
     async def turn(self) -> None:
@@ -80,7 +82,7 @@ class Body:
     def take(self, chunk: bytes) -> None:
         """Add a chunk; raise Overloaded if all bodies together would exceed the limit."""
         others = self._bodies.held - self.size
-        if others and self._bodies.held + len(chunk) > self._bodies.most:
+        if others and self._bodies.held + len(chunk) > self._bodies.current.limits.bodies_bytes:
             raise Overloaded(1, f"requests of {others} bytes are being read and answered already")
         self._bodies.held += len(chunk)
         self.size += len(chunk)

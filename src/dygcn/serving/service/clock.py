@@ -18,15 +18,10 @@ UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 AHEAD = 300.0  # seconds that an event may be ahead of the clock
 
 
-def now_in(unit: str | None) -> float | None:
-    """Return the time now, in the unit of events; None where no unit is declared."""
-    return None if unit is None else time.time() * UNITS[unit]
-
-
 def latest_of(state: StateWriter, unit: str | None, jump: Jump) -> float | None:
     """Return the latest time that an event may have, by both clocks; None: no limit."""
-    now, clock = now_in(unit), state.graph.clock
-    by_wall = None if now is None or unit is None else now + AHEAD * UNITS[unit]
+    clock = state.graph.clock
+    by_wall = None if unit is None else (time.time() + AHEAD) * UNITS[unit]
     if jump == "any" or clock is None:
         return by_wall
     ahead = usual_jump(state) if jump == "usual" else float(jump)
@@ -44,7 +39,7 @@ class EventClock:
 
     def now(self) -> float | None:
         """Return the time now, in the unit of events; None where no unit is declared."""
-        return now_in(self._unit)
+        return None if self._unit is None else time.time() * UNITS[self._unit]
 
     def latest(self) -> float | None:
         """Return the latest time that an event may have now; None: no limit."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dygcn.engine.graph.ageing import Memory
     from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import EventBatch, Float64, Nodes
-    from dygcn.serving.service.settings import CurrentSettings, Limits
+    from dygcn.serving.service.settings import CurrentSettings
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 
@@ -34,30 +34,16 @@ class RowBudget:
     """How many rows of state a query may read or a trial may write, by the current limits."""
 
     def __init__(self, current: CurrentSettings) -> None:
-        self._current = current
-
-    @property
-    def limits(self) -> Limits:
-        """The current limits."""
-        return self._current.limits
-
-    @property
-    def most(self) -> int:
-        """How many rows are allowed."""
-        return self.limits.query_rows
+        self.current = current
 
     def check(self, rows: int, instead: str) -> None:
         """Refuse more rows than allowed, with a hint what to do instead."""
-        if rows > self.most:
+        most = self.current.limits.query_rows
+        if rows > most:
             raise OptionError(
-                f"this would take about {rows} rows or more; allowed are up to {self.most} "
+                f"this would take about {rows} rows or more; allowed are up to {most} "
                 f"(limits.query_rows): {instead}, or raise the limit"
             )
-
-
-def is_bounded(state: StateWriter) -> bool:
-    """Return whether no event can touch many rows, whatever its nodes: then only events are counted."""
-    return isinstance(state.rule, ExactRule) and state.rule.pulls_some
 
 
 def expected_rows(state: StateWriter, batch: EventBatch) -> int:

@@ -47,10 +47,10 @@ async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
     async for now in looks():
         if not now:
             await run_in_threadpool(queue.submit, part, awaited.answer)
-        elif not queue.submit_now(part, awaited.answer):
+        elif not queue.submit(part, awaited.answer, blocking=False):
             continue
         break
-    receipt: Receipt = await awaited.result()
+    receipt: Receipt = await awaited.result
     return receipt
 
 

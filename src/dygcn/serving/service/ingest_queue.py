@@ -6,20 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from dygcn.engine.events.wire import BadEvent
+from dygcn.engine.propagation import ExactRule
 from dygcn.errors import DygcnError
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.storage.dead_letters import DeadLetter
-from dygcn.serving.service.cost_estimate import (
-    ROWS_OF_A_BOUNDED_EVENT,
-    expected_rows,
-    is_bounded,
-    rows_of_expiry,
-)
+from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT, expected_rows, rows_of_expiry
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.settings import CurrentSettings
 
@@ -38,22 +35,6 @@ class Closing(DygcnError):
     """The service is shutting down and accepts nothing more."""
 
 
-class Listeners:
-    """Functions that are called after every transaction, in the writing thread."""
-
-    def __init__(self) -> None:
-        self._listeners: list[Callable[[], None]] = []
-
-    def add(self, listener: Callable[[], None]) -> None:
-        """Add a function."""
-        self._listeners.append(listener)
-
-    def __call__(self) -> None:
-        """Call all functions."""
-        for listener in self._listeners:
-            listener()
-
-
 def dead_letters_of(bad: Sequence[BadEvent], stream: str, offset: int) -> list[DeadLetter]:
     """Return the dead letters of a message."""
     return [DeadLetter(stream, offset, one.row, one.reason, one.text) for one in bad]
@@ -62,7 +43,7 @@ def dead_letters_of(bad: Sequence[BadEvent], stream: str, offset: int) -> list[D
 @dataclass(slots=True)
 class _Pending:
     part: SourceBatch
-    events: int
+    events: int  # bad ones wait, too
     rows: int
     answer: Answer
     since: float = 0.0  # when it was put into the queue
@@ -86,10 +67,10 @@ class IngestQueue:
         self,
         live: DurableEmbedding,
         current: CurrentSettings,
-        applied: Callable[[], None],
+        listeners: Sequence[Callable[[], None]],  # called after every transaction, in the writing thread
         observations: Observations | None = None,
     ) -> None:
-        self._live, self._current, self._applied = live, current, applied
+        self._live, self._current, self._listeners = live, current, listeners
         self._seen = Observations() if observations is None else observations
         self._queue: deque[_Pending | _PendingWork] = deque()
         self._changed = threading.Condition()
@@ -101,36 +82,34 @@ class IngestQueue:
         self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0) -> None:
-        """Put a part into the queue; `answer` is called from the writing thread."""
-        state = self._live._state
-        if is_bounded(state) and state.model.expire is None:
-            rows = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
-        else:
-            with self._live.lock:
-                rows = rows_of_expiry(state, part.batch)
-                some = ROWS_OF_A_BOUNDED_EVENT * len(part.batch)
-                rows += some if is_bounded(state) else expected_rows(state, part.batch)
-        self._put_part(part, rows, answer, wait)
+    def submit(
+        self, part: SourceBatch, answer: Answer, *, wait: float = 0.0, blocking: bool = True
+    ) -> bool:
+        """Put a part into the queue; `answer` is called from the writing thread.
+
+        Return False, having done nothing, where that would wait for the lock and `blocking` is false.
+        """
+        state, events = self._live._state, len(part.batch)
+        bounded = isinstance(state.rule, ExactRule) and state.rule.pulls_some  # no event touches many rows
+        rows = ROWS_OF_A_BOUNDED_EVENT * events
+        if not bounded or state.model.expire is not None:
+            if not self._live.lock.acquire(blocking=blocking):
+                return False
+            try:
+                rows = rows if bounded else expected_rows(state, part.batch)
+                rows += rows_of_expiry(state, part.batch)
+            finally:
+                self._live.lock.release()
+        tracing = self._seen.tracing
+        context = tracing.current() if tracing.on else None
+        self._put(_Pending(part, max(events + len(part.dead), 1), rows, answer, context=context), wait)
+        return True
 
     def submit_work(
         self, work: Callable[[], object], rows: int, answer: Answer, *, changes: bool = False
     ) -> None:
         """Queue work for the writing thread, after everything queued before."""
         self._put(_PendingWork(work, rows, answer, changes), 0.0)
-
-    def submit_now(self, part: SourceBatch, answer: Answer) -> bool:
-        """Submit a part, unless that would wait for the lock; return whether it was submitted."""
-        if is_bounded(self._live._state) and self._live._state.model.expire is None:
-            self.submit(part, answer)
-            return True
-        if not self._live.lock.acquire(blocking=False):
-            return False
-        try:  # the lock can be taken twice by one thread
-            self.submit(part, answer)
-        finally:
-            self._live.lock.release()
-        return True
 
     def refuse_if_full(self) -> None:
         """Raise Overloaded if the queue is full, before any work is done for a request."""
@@ -142,10 +121,6 @@ class IngestQueue:
         self.shed += 1
         self._seen.overload.refused(self.events, self.rows)
         return Overloaded(self._retry_after(), f"{self.events} events wait to be applied")
-
-    def _put_part(self, part: SourceBatch, rows: int, answer: Answer, wait: float) -> None:
-        events = max(len(part.batch) + len(part.dead), 1)  # bad ones wait, too
-        self._put(_Pending(part, events, rows, answer, context=self._seen.tracing.current()), wait)
 
     def _put(self, one: _Pending | _PendingWork, wait: float) -> None:
         events, rows = one.events, one.rows
@@ -160,7 +135,8 @@ class IngestQueue:
             self.events += events
             self.rows += rows
             self._changed.notify_all()
-        self._seen.overload.taken()
+        if self._seen.overload.on:
+            self._seen.overload.taken()
 
     def _fits(self, events: int, rows: int) -> bool:
         limits = self._current.limits
@@ -216,15 +192,16 @@ class IngestQueue:
             result = one.work()
         except Exception as error:  # to whoever waits for an answer
             result = error
-        if one.changes:
-            self._applied()
+        for listener in self._listeners if one.changes else ():
+            listener()
         one.answer(result)
 
     def _apply(self, taken: list[_Pending]) -> None:
         begun, parts = time.monotonic(), [one.part for one in taken]
         waits = [begun - one.since for one in taken]
         try:
-            with self._seen.batching(waits, [one.context for one in taken]):
+            contexts = [one.context for one in taken]
+            with self._seen.traced_batch(waits, contexts) if self._seen.tracing.on else nullcontext():
                 results: list[Receipt | BaseException] = [*self._live._ingest(parts)]
         except Exception as error:  # to whoever waits for an answer
             results = [error] * len(taken)
@@ -235,11 +212,11 @@ class IngestQueue:
             if isinstance(result, Receipt):
                 self.total_events += result.applied
                 self.total_dead += result.dead
-                self._seen.rejections.count(result.applied, result.dead)
         self._seen.batch(waits, parts, results)
         for one in taken:
             self._seen.lag.observe(now - one.since)
-        self._applied()
+        for listener in self._listeners:
+            listener()
         for one, result in zip(taken, results, strict=True):
             one.answer(result)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,10 @@ with extra("serve"):
     from starlette.responses import Response
 
 if TYPE_CHECKING:
-    from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import Float32, Nodes
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.search.index import IndexStatus, NearestIndex
+    from dygcn.live.search.nearest import VectorCache
     from dygcn.serving.service.links import LinkQueries
     from dygcn.serving.service.observations import Observations
 
@@ -64,13 +65,9 @@ class NearestSearch:
         budget: RowBudget,
     ) -> None:
         self._live, self._reads, self._seen = live, reads, observations
-        self._worker, self._exact_up_to, self._budget = worker, exact_up_to, budget
-        self._graph, self._cache = live._state.graph, live._cached()
-
-    @property
-    def index(self) -> NearestIndex:
-        """The index that has the candidates."""
-        return self._worker.index
+        self._worker, self.index = worker, worker.index
+        self._exact_up_to, self._budget = exact_up_to, budget
+        self._graph, self._cache, self._ahead = live._state.graph, live._cached(), live._ahead
 
     def nearest_to(self, node: Id, k: int, kind: str | None = None) -> answers.ScoredNodes:
         """Return the nearest nodes of a node."""
@@ -79,7 +76,7 @@ class NearestSearch:
             near = self._best_of(*found[0], k, kind) if found else None
             if near is None:
                 raise UnknownNode(node)
-            return answers.ScoredNodes(self._live.sequence, near)
+            return answers.ScoredNodes(self._ahead.sequence, near)
 
     def nearest(self, vector: list[float], k: int, kind: str | None = None) -> answers.ScoredNodes:
         """Return the nearest nodes to a vector."""
@@ -87,7 +84,7 @@ class NearestSearch:
         found = self._candidates(query, k)
         with self._live.lock:
             near = self._best(self._of_kind(self._as_of_now(found), kind, k), query, k)
-            return answers.ScoredNodes(self._live.sequence, near)
+            return answers.ScoredNodes(self._ahead.sequence, near)
 
     def nearest_of(self, ids: list[Id], k: int, kind: str | None = None) -> answers.NearestOf:
         """Return the nearest nodes of each of many; ids that are not in the graph are listed as missing."""
@@ -99,7 +96,7 @@ class NearestSearch:
             ranked = [(one, self._best_of(one, found, k, kind, again=again)) for one, found in queries]
             of = [answers.NodesOf(one, near) for one, near in ranked if near is not None]
             missing = known_and_missing(ids, self._reads.nodes(ids))[1]
-            return answers.NearestOf(self._live.sequence, "cosine", of, missing)
+            return answers.NearestOf(self._ahead.sequence, "cosine", of, missing)
 
     def probe(self) -> None:
         """Read one vector and search once, as requests do; not counted as a request."""
@@ -120,7 +117,7 @@ class NearestSearch:
     def _candidates(self, query: Float32, k: int) -> Candidates:
         self._seen.reads += 1
         self._worker.asked_at = time.monotonic()
-        sequence, behind = self._live.sequence, self.index.behind
+        sequence, behind = self._ahead.sequence, self.index.behind
         nodes = self.index.candidates(query, k)
         return Candidates(nodes, sequence, whole=not (behind or self.index.behind))
 
@@ -142,7 +139,7 @@ class NearestSearch:
         The nearest of a small graph are exact, so a node that came near meanwhile must not be missing.
         """
         few = len(self._graph) <= self._exact_up_to
-        if few and not (found.whole and found.sequence == self._live.sequence):
+        if few and not (found.whole and found.sequence == self._ahead.sequence):
             return np.flatnonzero(self._graph.here).astype(np.int32)
         return found.nodes
 
@@ -166,10 +163,10 @@ class NearestHandlers:
     def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkQueries) -> None:
         self._parser, self._search, self._links = parser, search, links
 
-    async def get_nearest(self, request: Request) -> Response:
+    def get_nearest(self, request: Request) -> Awaitable[Response]:
         """Return the nearest nodes of a node."""
         node, k = self._parser.node(request), self._parser.k(request)
-        return await respond_beside(self._search.nearest_to, node, k, request.query_params.get("kind"))
+        return respond_beside(self._search.nearest_to, node, k, request.query_params.get("kind"))
 
     async def post_nearest(self, request: Request) -> Response:
         """Return the nearest nodes to a vector, or those of many nodes."""
@@ -196,8 +193,9 @@ class IndexWorker:
     built beside the one that answers, so that neither writers nor readers wait for it.
     """
 
-    def __init__(self, index: NearestIndex, state: StateWriter, measure_seconds: float) -> None:
-        self.index, self._state, self._measure_seconds = index, state, measure_seconds
+    def __init__(self, index: NearestIndex, cache: VectorCache, measure_seconds: float) -> None:
+        self.index, self._state, self._changes = index, cache.state, cache.changes
+        self._measure_seconds = measure_seconds
         self._status = index.status()
         self._stop = threading.Event()
         self.asked_at = -_RECENT
@@ -242,18 +240,19 @@ class IndexWorker:
 
     def _work(self) -> None:
         index, built, measured = self.index, False, time.monotonic()
-        start, nodes = measured, len(self._state.graph)
+        start, nodes, reached = measured, len(self._state.graph), -1
         note("index.building", nodes=nodes)
         while not self._stop.is_set():
             recent = time.monotonic() - self.asked_at < _RECENT
-            dirty, begun = 0, time.monotonic()
-            if recent or not built:
+            dirty, begun, tick = 0, time.monotonic(), self._changes.tick
+            if not built or (recent and tick != reached):
                 dirty = index.refresh(_AT_ONCE)
+                reached = -1 if dirty else tick
             if not built and not dirty:
                 built = True
                 note("index.ready", nodes=nodes, seconds=round(time.monotonic() - start, 3))
             spent = time.monotonic() - begun
             if built and recent and time.monotonic() - measured > self._measure_seconds:
                 index.measure()
-                measured = time.monotonic()
+                measured, reached = time.monotonic(), -1  # it may have found that vectors are missing
             self._stop.wait(0.25 if not dirty else spent / _SHARE if built else 0.001)

@@ -89,7 +89,7 @@ class Rejections:
         return self._dead / self._events if self._events else 0.0
 
     def count(self, applied: int, dead: int) -> None:
-        """Count the events of a request or message."""
+        """Count the events of a request or message; begin or end the alarm, and log that once."""
         if not applied + dead:
             return
         self._last.append((applied + dead, dead))
@@ -99,10 +99,6 @@ class Rejections:
             events, gone = self._last.popleft()
             self._events -= events
             self._dead -= gone
-        self._ring()
-
-    def _ring(self) -> None:
-        """Begin or end the alarm, and log that once."""
         if not self.active and self._events >= _LEAST and self.share >= self.bar:
             self.active = True
             note("rejection.began", dead=self._dead, events=self._events)
@@ -154,12 +150,14 @@ class Observations(Observer):
     def logged(self, entries: int, seconds: float) -> None:
         """Count a write to the log."""
         self.log_write.observe(seconds)
-        self.tracing.done("log write", seconds, entries=entries)
+        if self.tracing.on:
+            self.tracing.done("log write", seconds, entries=entries)
 
     def applied(self, seconds: float) -> None:
         """Count a batch that was applied."""
         self.apply.observe(seconds)
-        self.tracing.done("apply", seconds)
+        if self.tracing.on:
+            self.tracing.done("apply", seconds)
 
     def measured(self, found: Surprises, sequence: int) -> None:
         """Record and count the surprise of events."""
@@ -216,11 +214,8 @@ class Observations(Observer):
             reachable.report()
 
     @contextmanager
-    def batching(self, waits: Sequence[float], contexts: Sequence[Any]) -> Iterator[None]:
+    def traced_batch(self, waits: Sequence[float], contexts: Sequence[Any]) -> Iterator[None]:
         """Trace a batch that begins now, with how long its parts waited."""
-        if not self.tracing.on:
-            yield
-            return
         for seconds, context in zip(waits, contexts, strict=True):
             self.tracing.done("queue wait", seconds, context)
         with self.tracing.batch(contexts):
@@ -235,12 +230,12 @@ class Observations(Observer):
             self.queue_wait.observe(seconds)
             if isinstance(result, Receipt):
                 events += result.applied
-                self._count_dead(part, result.dead)
+                self.rejections.count(result.applied, result.dead)
+                if result.dead:
+                    self._count_dead(part, result.dead)
         self.batch_events.observe(events)
 
     def _count_dead(self, part: SourceBatch, dead: int) -> None:
-        if not dead:
-            return
         unreadable = sum(letter.row < 0 for letter in part.dead)
         malformed = len(part.dead) - unreadable
         counts = {"unreadable": unreadable, "malformed": malformed, "refused": dead - len(part.dead)}

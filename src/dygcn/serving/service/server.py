@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import sys
@@ -26,7 +27,7 @@ with extra("serve"):
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Scope
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
@@ -112,22 +113,18 @@ class Connection(_Protocol):  # type: ignore[misc]
     def connection_made(self, transport: Any) -> None:
         """Count the connection."""
         super().connection_made(transport)
-        self.peer = self.server_state.counted.enter(self.client)
+        self.peer = self.server_state.enter(self.client)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Uncount the connection."""
-        self.server_state.counted.leave(self.peer)
+        self.server_state.leave(self.peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data; refuse headers that are too long."""
+        """Parse part by part, until a request has to wait for another; refuse headers that are too long."""
         if self.head > MOST_HEAD:
             self.transport.abort()
             return
-        self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        """Parse part by part, until a request has to wait for another; keep the rest."""
         parts, at = memoryview(data), 0
         while at < len(parts) and not self.pipeline and not self.transport.is_closing():
             part, before = parts[at : at + _PART], self.cycle
@@ -141,30 +138,9 @@ class Connection(_Protocol):  # type: ignore[misc]
         """Begin the next request; read on only when none waits."""
         super().on_response_complete()
         if self._unparsed and not self.pipeline:
-            self._parse(self._unparsed)
+            self.data_received(self._unparsed)
         if self.pipeline:
             self.flow.pause_reading()
-
-
-AtOnce = Callable[[bytes, list[tuple[bytes, bytes]], tuple[str, int] | None], bytes | None]
-
-
-def _nothing_at_once(
-    url: bytes, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None
-) -> bytes | None:
-    return None
-
-
-class ConnectionState(uvicorn.server.ServerState):
-    """State that connections share: their counts, and answers that are given at once."""
-
-    prefix: bytes
-    at_once: AtOnce
-
-    def __init__(self, counted: Connections) -> None:
-        super().__init__()
-        self.counted, counted.open = counted, self.connections
-        self.prefix, self.at_once = b"", _nothing_at_once
 
 
 class Listening(uvicorn.Server):
@@ -173,9 +149,9 @@ class Listening(uvicorn.Server):
     connection: type[Connection] = Connection
 
     def __init__(self, app: ASGIApp, current: CurrentSettings, uds: str | None = None) -> None:
-        counted = Connections(app, current)
+        counted = Connections(current)
         config = uvicorn.Config(
-            RequestIds(counted),
+            RequestIds(app, counted.refusal),
             log_config=None,  # its lines look as ours do
             host=current.http.host,
             port=current.http.port,
@@ -190,7 +166,7 @@ class Listening(uvicorn.Server):
             timeout_keep_alive=_KEPT if uds else 5,
         )
         super().__init__(config)
-        self._current, self._counted, self.server_state = current, counted, ConnectionState(counted)
+        self._current, self._counted, self.server_state = current, counted, counted
         self._silent: dict[Any, tuple[Any, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
@@ -206,10 +182,11 @@ class Listening(uvicorn.Server):
 
     def _close_silent(self, now: float) -> None:
         """Close connections without a complete request for too long; sooner, if there are too many."""
-        patience = self._current.limits.seconds_to_send
-        patience = min(patience, _IF_FULL) if self._counted.full else patience
+        limits, connections = self._current.limits, self.server_state.connections
+        full = len(connections) > limits.connections
+        patience = min(limits.seconds_to_send, _IF_FULL) if full else limits.seconds_to_send
         silent: dict[Any, tuple[Any, float]] = {}
-        for connection in self.server_state.connections:
+        for connection in connections:
             last = getattr(connection, "cycle", None)
             if last is None or last.response_complete:
                 before, since = self._silent.get(connection, (last, now))
@@ -236,14 +213,16 @@ class Server(Listening):
         service.observations.connections = lambda: len(self.server_state.connections)
         self._waiters: Waiters = app.state.waiters
         self._ready, self._reread = ready, reread
-        self._wants_reload = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def ask_to_reload(self) -> None:
         """Ask for the settings to be read again soon. Safe in a signal handler."""
-        self._wants_reload = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._current.reload, self._reread)
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen, and log the address."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(None if self._readers is not None else sockets)
         if not self.started:
             return
@@ -251,13 +230,6 @@ class Server(Listening):
             await run_in_threadpool(self._readers.processes.start)
         if self._ready is not None:
             self._ready(address_of(sockets[0] if self._readers is not None else self.servers[0].sockets[0]))
-
-    async def on_tick(self, counter: int) -> bool:
-        """Read the settings again, if a signal asked for that."""
-        if self._wants_reload:
-            self._wants_reload = False
-            self._current.reload(self._reread)
-        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin the drain at the first signal, and end the process at the second."""
@@ -285,17 +257,13 @@ def address_of(one: Any) -> str:
 # ---- connections --------------------------------------------------------------------------------------
 
 
-def peer_of(client: tuple[str, int] | None) -> str:
+@lru_cache(4096)
+def peer_of(host: str) -> str:
     """Return the key by which a peer is counted; "" for this machine, which is not counted.
 
     A proxy on this machine brings the connections of all clients, and a program that runs here can exhaust
     the machine in other ways.
     """
-    return _counted_as(client[0]) if client else ""
-
-
-@lru_cache(4096)
-def _counted_as(host: str) -> str:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -316,18 +284,18 @@ def take_peer(scope: Scope) -> None:
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != PEER]
 
 
-class Connections:
-    """Refuses requests while there are more connections than allowed."""
+class Connections(uvicorn.server.ServerState):
+    """Counts connections, and refuses requests while there are more than allowed."""
 
-    def __init__(self, app: ASGIApp, current: CurrentSettings) -> None:
-        self._app, self._current = app, current
-        self.open: set[Any] = set()
-        self.peers: Counter[str] = Counter()  # how many of them each peer has
+    def __init__(self, current: CurrentSettings) -> None:
+        super().__init__()
+        self._current = current
+        self.peers: Counter[str] = Counter()  # how many connections each has that is not on this machine
         self.behind_readers = False  # then a reader counted the connection, and says whose it is
 
     def enter(self, client: tuple[str, int] | None) -> str:
         """Count a connection; return the key of its peer."""
-        peer = peer_of(client)
+        peer = peer_of(client[0] if client else "")
         if peer:
             self.peers[peer] += 1
         return peer
@@ -339,32 +307,24 @@ class Connections:
             if not self.peers[peer]:
                 del self.peers[peer]
 
-    @property
-    def full(self) -> bool:
-        """Whether there are more connections than allowed."""
-        return len(self.open) > self._current.limits.connections
-
-    def refuses(self, client: tuple[str, int] | None) -> bool:
-        """Return whether a request of a peer is refused now."""
-        if not self.peers and not self.full:
-            return False
-        return self.full or self.peers[peer_of(client)] > self._current.limits.connections_per_peer
+    def excess(self, client: tuple[str, int] | None) -> str:
+        """Return what there is too much of for a request of a peer; "" if it is accepted."""
+        limits, count = self._current.limits, len(self.connections)
+        if count > limits.connections:
+            return f"{count} connections, allowed are {limits.connections}"
+        if self.peers and client:
+            count, most = self.peers[peer_of(client[0])], limits.connections_per_peer
+            if count > most:
+                return f"{count} connections from your address, allowed are {most}"
+        return ""
 
     def refusal(self, scope: Scope) -> Response | None:
         """Return the reason to refuse a request; None: it is accepted."""
-        if not self.refuses(scope.get("client")) or scope["path"] in HEALTH:
-            return None
-        limits, peer = self._current.limits, peer_of(scope.get("client"))
-        if self.full:
-            found, most, who = len(self.open), limits.connections, ""
-        else:
-            found, most, who = self.peers[peer], limits.connections_per_peer, " from your address"
-        message = f"there are {found} connections{who}, allowed are {most}; come again"
-        return problem("too-many-connections", message, retry_after=1, Connection="close")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
-        if self.behind_readers and scope["type"] == "http":
+        if self.behind_readers:
             take_peer(scope)
-        refused = self.refusal(scope) if scope["type"] == "http" and not self.behind_readers else None
-        await (refused or self._app)(scope, receive, send)
+            return None
+        excess = self.excess(scope.get("client"))
+        if not excess or scope["path"] in HEALTH:
+            return None
+        message = f"there are {excess}; come again"
+        return problem("too-many-connections", message, retry_after=1, Connection="close")

@@ -11,7 +11,7 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import RowBudget
-from dygcn.serving.service.ingest_queue import IngestQueue, Listeners
+from dygcn.serving.service.ingest_queue import IngestQueue
 from dygcn.serving.service.lifetime import Drain, Readiness
 from dygcn.serving.service.nearest import IndexWorker, NearestSearch
 from dygcn.serving.service.observations import Observations, SurpriseRecord
@@ -41,7 +41,8 @@ class Service:
         open_embedding: Callable[[ServiceSettings], DurableEmbedding] = open_in_one_process,
     ) -> None:
         self.settings, self.current = settings, CurrentSettings(settings)
-        self.drain, self.updates = Drain(settings.drain_seconds), Listeners()
+        self.drain = Drain(settings.drain_seconds)
+        self.listeners: list[Callable[[], None]] = []  # called after every transaction
         sources = [one.make() for one in settings.sources]  # a missing package is the first error
         sinks = [one.make() for one in settings.sinks]
         self.live = live = open_embedding(settings)
@@ -51,11 +52,11 @@ class Service:
         if settings.track_surprise:
             self._track_surprise()
         self.clock = EventClock(live._state, settings.time_unit, settings.clock_jump)
-        self.queue = IngestQueue(live, self.current, self.updates, seen)
+        self.queue = IngestQueue(live, self.current, self.listeners, seen)
         self.reads, self.past, self.budget = VectorReads(live, seen), PastReads(live), RowBudget(self.current)
         exact_up_to = settings.nearest.exact_up_to
         index = NearestIndex(live._cached(), exact_up_to=exact_up_to, guard=live.lock)
-        self.index_worker = IndexWorker(index, live._state, settings.nearest.measure_seconds)
+        self.index_worker = IndexWorker(index, live._cached(), settings.nearest.measure_seconds)
         self.search = NearestSearch(live, self.reads, self.index_worker, seen, exact_up_to, self.budget)
         self.readiness = Readiness(live, self.drain, self.search.probe, seen)
         self.load_history = LoadHistory(live, self.queue, seen)
@@ -76,7 +77,6 @@ class Service:
         )
         self.left_behind: list[str] = []  # what did not end with `stop`
         self.current.watch(self._follow_limits)
-        self._follow_limits()
         for source in sources:
             self.add_source(source)
         for sink, one in zip(sinks, settings.sinks, strict=True):
@@ -88,7 +88,7 @@ class Service:
 
     def add_sink(self, sink: Sink, other_history: OnOtherHistory = "rewrite") -> None:
         """Add a sink; its worker starts with the service."""
-        self.sinks.append(SinkWorker(sink, self.live, self.updates, self.observations, other_history))
+        self.sinks.append(SinkWorker(sink, self.live, self.listeners, self.observations, other_history))
 
     def start(self) -> None:
         """Begin to read sources, write sinks and maintain the index."""

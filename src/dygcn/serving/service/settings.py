@@ -196,29 +196,19 @@ class CurrentSettings:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._settings = settings
+        self._begun_with, self.limits, self.http = settings, settings.limits, settings.http
         self._watchers: list[Callable[[], None]] = []
 
-    @property
-    def limits(self) -> Limits:
-        """The limits in force."""
-        return self._settings.limits
-
-    @property
-    def http(self) -> Http:
-        """Tokens and host names in force; the address to listen on does not change."""
-        return self._settings.http
-
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call a function after every change."""
+        """Call a function now and after every change."""
         self._watchers.append(watcher)
+        watcher()
 
     def replace(self, settings: ServiceSettings) -> None:
-        """Replace limits, tokens and host names; other settings stay."""
-        http = msgspec.structs.replace(
-            self._settings.http, tokens=settings.http.tokens, names=settings.http.names
-        )
-        self._settings = msgspec.structs.replace(self._settings, limits=settings.limits, http=http)
+        """Replace limits, tokens and host names; other settings stay, as the address to listen on."""
+        tokens, names = settings.http.tokens, settings.http.names
+        self.http = msgspec.structs.replace(self.http, tokens=tokens, names=names)
+        self.limits = settings.limits
         for watcher in self._watchers:
             watcher()
 
@@ -237,17 +227,13 @@ class CurrentSettings:
         now = self.http, self.limits
         changed = [name for name, a, b in zip(("http", "limits"), before, now, strict=True) if a != b]
         note("settings.reloaded", changed=" ".join(changed) or "nothing")  # names, never values
-        later = self._not_taken(settings)
-        if later:
-            _LOG.warning("SIGHUP: a restart is needed for changes of: %s", ", ".join(later))
-        return True
-
-    def _not_taken(self, settings: ServiceSettings) -> list[str]:
-        """Return the names of changed settings that need a restart."""
-        pairs = (("", self._settings, settings), ("http.", self._settings.http, settings.http))
-        return [
+        pairs = (("", self._begun_with, settings), ("http.", self.http, settings.http))
+        later = [
             f"{prefix}{name}"
             for prefix, ours, theirs in pairs
             for name in ours.__struct_fields__
             if name not in ("http", "limits") and getattr(ours, name) != getattr(theirs, name)
         ]
+        if later:
+            _LOG.warning("SIGHUP: a restart is needed for changes of: %s", ", ".join(later))
+        return True

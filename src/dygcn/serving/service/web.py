@@ -18,7 +18,7 @@ from dygcn.errors import OptionError, UnknownNode
 from dygcn.serving.json_text import encode
 from dygcn.serving.service.bodies import Bodies
 from dygcn.serving.service.routes import ARROW, IDS_IN_QUERY, JSON
-from dygcn.serving.service.settings import CurrentSettings, Limits
+from dygcn.serving.service.settings import CurrentSettings
 
 with extra("serve"):
     from starlette.concurrency import run_in_threadpool
@@ -34,13 +34,12 @@ class RequestParser:
     """Reads ids, numbers and bodies of requests, within the current limits."""
 
     def __init__(self, current: CurrentSettings, kind: str) -> None:
-        self._current, self.kind = current, kind
-        self.bodies = Bodies(current.limits.bodies_bytes)
+        self.kind, self.limits, self.bodies = kind, current.limits, Bodies(current)
 
-    @property
-    def limits(self) -> Limits:
-        """The current limits."""
-        return self._current.limits
+        def follow_settings() -> None:
+            self.limits = current.limits
+
+        current.watch(follow_settings)
 
     def id(self, text: str) -> Id:
         """Parse an id of this graph."""
@@ -48,7 +47,7 @@ class RequestParser:
 
     def node(self, request: Request) -> Id:
         """Parse the id in the path."""
-        return self.id(request.path_params["id"])
+        return read_id(request.path_params["id"], self.kind)
 
     def ids(self, texts: list[str]) -> list[Id]:
         """Parse ids of a query; a text that cannot be an id stays as it is, and is missing from the graph."""
@@ -174,30 +173,26 @@ class Awaited:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._done: asyncio.Future[Any] = self._loop.create_future()
+        self.result: asyncio.Future[Any] = self._loop.create_future()
 
     def answer(self, result: Any) -> None:
         """Set the result, or an exception, from any thread."""
         self._loop.call_soon_threadsafe(self._resolve, result)
 
     def _resolve(self, result: Any) -> None:
-        if self._done.done():  # the request went away
+        if self.result.done():  # the request went away
             return
         if isinstance(result, BaseException):
-            self._done.set_exception(result)
+            self.result.set_exception(result)
         else:
-            self._done.set_result(result)
-
-    async def result(self) -> Any:
-        """Wait for the result and return it."""
-        return await self._done
+            self.result.set_result(result)
 
 
 async def written(submit: Callable[..., Any], *arguments: Any) -> Any:
     """Queue work for the writing thread with a callback, and return its result."""
     awaited = Awaited()
     await run_in_threadpool(submit, *arguments, awaited.answer)
-    return await awaited.result()
+    return await awaited.result
 
 
 async def looks() -> AsyncIterator[bool]:

@@ -75,7 +75,7 @@ class Trials:
         batch = self._batch_of(wanted)
         if batch is None:
             raise OptionError("name a change: events, or add and remove")
-        fewer, most = "explain fewer events at once", self._budget.most
+        fewer, most = "explain fewer events at once", self._budget.current.limits.query_rows
         self._budget.check(_ROWS_AN_EVENT * len(batch), fewer)  # before they are followed
         with self._live.lock:
             touched = expected_rows_one_by_one(self._live._state, batch, wanted.now, most)
@@ -105,7 +105,7 @@ class Trials:
             return read_update(None, wanted.add, wanted.remove, model.ids, model.directed)
         if edges:
             raise OptionError("pass either events or add and remove, not both")
-        limit, related = self._budget.limits.queued_events, bool(model.relations)
+        limit, related = self._budget.current.limits.queued_events, bool(model.relations)
         body = bytes(wanted.events)
         found = decode_events(body, "json", model.ids, latest=latest, limit=limit, related=related)
         found = without_forgets(found)
@@ -116,7 +116,7 @@ class Trials:
     def _rows_of(self, batch: EventBatch | None, wanted: requests.WhatIfRequest) -> int:
         rows, state = 0, self._live._state
         if batch is not None:
-            ageing = expected_rows_of_ageing(state, batch, wanted.now, self._budget.most)
+            ageing = expected_rows_of_ageing(state, batch, wanted.now, self._budget.current.limits.query_rows)
             rows = expected_rows(state, batch) + ageing
         if wanted.remove_nodes:
             nodes = np.array([state.graph.find_one(one) for one in wanted.remove_nodes], np.int32)
@@ -129,7 +129,7 @@ class Trials:
         size = len(state.graph) + 2 * events
         searches = len(wanted.nearest) + len(wanted.recommend)
         rows = searches * (size + min(wanted.k, size)) + len(wanted.vectors) + 2 * len(wanted.scores)
-        if rows <= self._budget.most and size > EVERYONE:
+        if rows <= self._budget.current.limits.query_rows and size > EVERYONE:
             rows += rows_of_paths(state, wanted.recommend) + len(wanted.recommend) * change // PATHS_A_ROW
         return rows
 

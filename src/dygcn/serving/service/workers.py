@@ -23,7 +23,6 @@ from dygcn.serving.observing.events import Reachable, note
 from dygcn.serving.service.ingest_queue import (
     Closing,
     IngestQueue,
-    Listeners,
     Overloaded,
     dead_letters_of,
 )
@@ -228,14 +227,14 @@ class SinkWorker(_Worker):
         self,
         sink: Sink,
         live: DurableEmbedding,
-        updates: Listeners,
+        listeners: list[Callable[[], None]],
         observations: Observations,
         other_history: OnOtherHistory = "rewrite",
     ) -> None:
         super().__init__(sink.name)
         self._sink, self._rule, self._live = sink, other_history, live
         self._log: HistoryLog = live.feed
-        self._updates, self._seen = updates, observations
+        self._listeners, self._seen = listeners, observations
         self.rows = 0
         self.history: str | None = None  # not opened yet
         self.why = ""
@@ -243,7 +242,7 @@ class SinkWorker(_Worker):
         self._cursor, self._kept = self._read_cursor(), ""
         self._news = threading.Event()
         self._give_up = float("inf")
-        updates.add(self._news.set)
+        listeners.append(self._news.set)
 
     def _read_cursor(self) -> SinkCursor:
         text = read_cursor(self._live._folder, self.name)
@@ -287,7 +286,8 @@ class SinkWorker(_Worker):
                 verdict = judge(held, self._cursor.history, self._log, self._rule, self.name)
             if verdict.begin_epoch:
                 self._log.begin_epoch()
-                self._updates()  # wakes the others
+                for wake in self._listeners:
+                    wake()
         if verdict.anew:
             self._cursor = SinkCursor(why=verdict.why if verdict.history == REWRITING else "")
         if verdict.history == SAME and self._cursor.why:

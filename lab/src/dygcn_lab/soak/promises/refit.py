@@ -75,7 +75,8 @@ def _serve(folder: Path, table: Table, events: int, first: int) -> tuple[int, st
         _caught_up(one.service)
         for number in range(events):
             one.service.live.update(add=[(first + number, number)])
-            one.service.updates()
+            for wake in one.service.listeners:
+                wake()
         said = _caught_up(one.service)
         with one.service.live.lock:
             return table.differences(one.service.live), str(said["history"])
