@@ -10,7 +10,7 @@ import dygcn
 from dygcn.client import AsyncClient, Client
 from dygcn.engine.events import ColumnOptions
 from dygcn.schema.verbs import COLUMNS, VERBS
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.app import ROUTES
 
 LIVE = {
     "bulk",

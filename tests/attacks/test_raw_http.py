@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import dygcn
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import Authorizer
-from dygcn.serving.service.routes import ROUTES
 from dygcn_lab.testbed.plain_http import PlainClient
 from dygcn_lab.testbed.served import on_loopback, served, served_process
 from tests.attacks.raw_requests import IDS, NEXT, REQUESTS, TOKENS

@@ -16,7 +16,7 @@ from dygcn.cluster import ClusterEmbedding
 from dygcn.engine.events import ColumnOptions
 from dygcn.live.durable.feed import Feed
 from dygcn.schema import answers, requests
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.app import ROUTES
 from tests.test_verbs import DURABLE, LIVE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "renamed.md").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ from dygcn.client.operations import Operations
 from dygcn.engine.records import DEFAULT_K
 from dygcn.schema import requests
 from dygcn.serving import service
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.app import ROUTES
 from tests.end_to_end import test_core_install
 
 ROOT = Path(__file__).parents[2]

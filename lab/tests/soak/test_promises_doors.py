@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dygcn.serving.service.routes import ROUTES
+from dygcn.serving.service.app import ROUTES
 from dygcn_lab.soak.promises import doors
 from dygcn_lab.soak.promises.doors import CHECK, SCOPES, Keys, Tally, due
 from dygcn_lab.testbed.plain_http import Answer

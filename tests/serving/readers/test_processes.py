@@ -20,8 +20,8 @@ from dygcn.live.shared.segments import Handle, Place
 from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.app import NothingShared
 from dygcn.serving.readers.process import ReaderServer, rows_of
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.server import bind
 from dygcn.serving.service.settings import Http
 from dygcn_lab.testbed.served import served_process

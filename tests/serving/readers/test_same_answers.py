@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.routes import ROUTES
 from dygcn_lab.testbed.served import served_process
 from tests.serving.readers.test_app import MANY, VECTOR
 from tests.serving.service.streams import until

@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from dygcn.errors import DamagedLog
 from dygcn.live.durable import snapshots
 from dygcn.live.files import Snapshot
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.metrics import Metrics
-from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import FULL_DISK, LOST, Kept, Listed, until

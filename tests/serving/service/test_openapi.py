@@ -18,9 +18,9 @@ import pytest
 from dygcn.engine.records import Float64
 from dygcn.schema import answers
 from dygcn.serving.json_text import encode
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.openapi import describe
-from dygcn.serving.service.routes import ROUTES
 from dygcn.serving.service.settings import Limits
 from tests.serving.service.serving import on_loopback, serving
 
@@ -130,7 +130,7 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
 
 
 def test_every_route_is_described():
-    described = describe()
+    described = describe(ROUTES)
     assert {(path, method) for path, ways in described["paths"].items() for method in ways} == {
         (route.path, route.method.lower()) for route in ROUTES
     }
@@ -140,7 +140,7 @@ def test_every_route_is_described():
 
 
 def test_every_reference_leads_somewhere():
-    described = describe(Limits(), "int64", 8)
+    described = describe(ROUTES, Limits(), "int64", 8)
     schemas = described["components"]["schemas"]
     used = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(described)))
     assert used <= set(schemas)
@@ -149,12 +149,12 @@ def test_every_reference_leads_somewhere():
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
 def test_what_can_happen_is_described(route):
-    result = set(map(int, describe()["paths"][route.path][route.method.lower()]["responses"]))
+    result = set(map(int, describe(ROUTES)["paths"][route.path][route.method.lower()]["responses"]))
     assert {200, 421, 503} <= result
     assert ({401, 403} <= result) is (route.scope != "open")
     assert ({408, 413, 415, 429} <= result) is bool(route.forms)
     for status in (429, 503):
-        answer = describe()["paths"][route.path][route.method.lower()]["responses"].get(str(status))
+        answer = describe(ROUTES)["paths"][route.path][route.method.lower()]["responses"].get(str(status))
         assert answer is None or "Retry-After" in answer["headers"]
 
 
@@ -180,7 +180,7 @@ def test_what_the_service_allows_is_in_it(serve):
 
 def test_who_may_is_in_it(folder):
     for guarded, expected in ((True, 2), (False, 0), (None, 3)):
-        described = describe(guarded=guarded)["paths"]
+        described = describe(ROUTES, guarded=guarded)["paths"]
         for route in ROUTES:
             security = described[route.path][route.method.lower()].get("security")
             assert (security is None) if route.scope == "open" else len(security) == expected

@@ -13,9 +13,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 import dygcn
-from dygcn.serving.service.app import page_rules
+from dygcn.serving.service.app import ROUTES, page_rules
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.routes import ROUTES
 from tests.serving.service.browser import PATIENCE, Heard, start_chromium, wait
 from tests.serving.service.paged import HOSTILE, IMAGE, LARGE, Served, people
 from tests.serving.service.streams import until

@@ -19,15 +19,14 @@ from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import Bodies, Body, coded, coded_beside
 from dygcn.serving.service.ingest_queue import Overloaded
-from dygcn.serving.service.routes import ARROW, JSON, ROUTES
+from dygcn.serving.service.routes import ARROW, JSON, V1
 from dygcn.serving.service.settings import CurrentSettings
 from dygcn.serving.service.web import read_body, read_id
 
 with extra("serve"):
     from starlette.types import Receive, Scope, Send
 
-_PATHS = {route.handler: route.path for route in ROUTES}
-ONE, MANY = _PATHS["get_vector"], _PATHS["post_vectors"]
+ONE, MANY = f"{V1}/vectors/{{id}}", f"{V1}/vectors"
 _AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn
 Answer = tuple[dict[str, str], bytes]
 """Headers besides type and length, and the body."""

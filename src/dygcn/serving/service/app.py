@@ -35,7 +35,7 @@ from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
 from dygcn.serving.service.reader_processes import behind_readers
-from dygcn.serving.service.routes import JSON, ROUTES, V1, Route
+from dygcn.serving.service.routes import JSON, V1, Route, route
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
@@ -96,13 +96,32 @@ class AboutHandlers:
         self._page = (files("dygcn.serving.service") / "page.html").read_bytes()
         self._page_rules = page_rules(self._page)
 
+    @route("GET /openapi.json", dict[str, Any])
     async def get_openapi(self, request: Request) -> Response:
-        """Return the description of all routes."""
+        """Return this description."""
         return Response(self.description, media_type=JSON)
 
+    @route("GET /", media="text/html")
     async def get_page(self, request: Request) -> Response:
-        """Return the page."""
+        """A page for people."""
         return Response(self._page, media_type="text/html; charset=utf-8", headers=self._page_rules)
+
+
+HANDLERS = (
+    EventHandlers,
+    VectorHandlers,
+    NearestHandlers,
+    LinkHandlers,
+    TrialHandlers,
+    ChangeHandlers,
+    DeadLetterHandlers,
+    StatusHandlers,
+    MapHandlers,
+    AboutHandlers,
+)
+ROUTES: tuple[Route, ...] = tuple(
+    one.route for kind in HANDLERS for one in vars(kind).values() if hasattr(one, "route")
+)
 
 
 class RouteGuard:
@@ -230,7 +249,7 @@ def make_app(service: Service) -> Starlette:
 
     def follow_settings() -> None:
         waiters.most = current.limits.feeds
-        described = describe(current.limits, model.ids, model.dim, guarded=bool(current.http.tokens))
+        described = describe(ROUTES, current.limits, model.ids, model.dim, guarded=bool(current.http.tokens))
         about.description = msgspec.json.encode(described)
 
     current.watch(follow_settings)
@@ -247,10 +266,10 @@ def make_app(service: Service) -> Starlette:
         await run_in_threadpool(service.stop)
 
     routes = []
-    for route in ROUTES:
-        owner = next(one for one in handlers if hasattr(one, route.handler))
-        handler = guard.around(route, getattr(owner, route.handler))
-        routes.append(WebRoute(route.path.replace("{id}", "{id:node}"), handler, methods=[route.method]))
+    for one in ROUTES:
+        owner = next(of for of in handlers if hasattr(of, one.handler))
+        handler = guard.around(one, getattr(owner, one.handler))
+        routes.append(WebRoute(one.path.replace("{id}", "{id:node}"), handler, methods=[one.method]))
     errors = {HTTPException: _not_found, Exception: _unexpected}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
     app.router.redirect_slashes = False
@@ -313,28 +332,15 @@ def run_app(
     reread: Callable[[], ServiceSettings] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain."""
-    serve_app(make_app(service), ready, sockets, reread)
-
-
-def serve_app(
-    app: Starlette,
-    ready: Callable[[str], Any] | None = None,
-    sockets: list[socket.socket] | None = None,
-    reread: Callable[[], ServiceSettings] | None = None,
-) -> None:
-    """Serve an application that `make_app` made."""
-    service: Service = app.state.service
+    app = make_app(service)
     sockets = bind(service.settings.http) if sockets is None else sockets
     sys.setswitchinterval(_SWITCH)
     allow_many_connections()
     with behind_readers(service, sockets) as readers:
-        _run(Server(app, ready, reread, readers), sockets)
+        server = Server(app, ready, reread, readers)
+        for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to the previous handler
+            signal.signal(one, lambda *_: None)
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, lambda *_: server.ask_to_reload())
+        server.run(sockets)
     leave_behind(service.left_behind)
-
-
-def _run(server: Server, sockets: list[socket.socket]) -> None:
-    for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to the previous handler
-        signal.signal(one, lambda *_: None)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda *_: server.ask_to_reload())
-    server.run(sockets)

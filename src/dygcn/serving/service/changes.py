@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dygcn._extras import extra
 from dygcn.live.durable.histories import FeedCursor
+from dygcn.schema import answers
 from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode
 from dygcn.serving.service.ingest_queue import Overloaded
-from dygcn.serving.service.routes import EVENT_STREAM
+from dygcn.serving.service.routes import COUNT, CURSOR, EVENT_STREAM, SECONDS, Param, route
 from dygcn.serving.service.web import RequestParser, respond, seconds, whole
 
 with extra("serve"):
@@ -181,8 +182,27 @@ class ChangeHandlers:
     def __init__(self, parser: RequestParser, pages: ChangePages, waiters: Waiters) -> None:
         self._parser, self._pages, self._waiters = parser, pages, waiters
 
+    @route(
+        "GET /v1/changes",
+        answers.Changes,
+        (
+            Param("since", "The `next` of an answer; without it, everything from the beginning.", CURSOR),
+            Param(
+                "limit",
+                "Rows in a page, moved and left together, and as many surprises; 100 by default.",
+                COUNT,
+                most="page_rows",
+            ),
+            Param("wait", "Seconds to wait for news.", {**SECONDS, "maximum": 60}),
+        ),
+        statuses=(429,),
+    )
     async def get_changes(self, request: Request) -> Response:
-        """Return the nodes that changed after a cursor: at once, after a wait, or as a stream."""
+        """The nodes that changed after a cursor, each once.
+
+        At once, after `wait` seconds at most or, where `text/event-stream` is accepted, as a stream that
+        goes on.
+        """
         params, gone = request.query_params, request.is_disconnected
         limit = whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
         # A browser that comes back sends the same address, and in the header how far it came.

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn._extras import extra
 from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
 from dygcn.schema import answers, requests
 from dygcn.serving.service.events import apply_part
-from dygcn.serving.service.routes import IDS_IN_QUERY
-from dygcn.serving.service.web import RequestParser, respond, respond_beside, whole
+from dygcn.serving.service.routes import COUNT, IDS, IDS_IN_QUERY, NUMBER, TEXT, WHOLE, Param, route
+from dygcn.serving.service.web import RequestParser, respond, respond_beside, run_in_threadpool, whole
 
-with extra("serve"):
-    from starlette.concurrency import run_in_threadpool
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.ingest_queue import IngestQueue
@@ -32,8 +29,19 @@ class DeadLetterHandlers:
     ) -> None:
         self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
 
+    @route(
+        "GET /v1/dead-letters",
+        answers.DeadLetters,
+        (
+            Param("limit", "How many; 100 by default.", {**COUNT, "maximum": 1000}),
+            Param("before", "Only those with a lower number.", NUMBER),
+            Param("stream", "Only those of a stream.", TEXT),
+            Param("reason", "Only those whose reason has these words in it.", TEXT),
+        ),
+        scope="admin",
+    )
     async def get_dead_letters(self, request: Request) -> Response:
-        """Return events that could not be applied, newest first."""
+        """Events that could not be applied, newest first."""
         params = request.query_params
         limit = whole(params.get("limit", "100"), "limit", 1, MOST)
         before = whole(params.get("before", str(_HIGHEST)), "before", 0, _HIGHEST)
@@ -45,8 +53,13 @@ class DeadLetterHandlers:
         listed = [answers.ListedDeadLetter.of(*one) for one in found]
         return answers.DeadLetters(log.count_dead_letters(), listed)
 
+    @route("POST /v1/dead-letters/replay", answers.ReplayResult, body=requests.ReplayRequest, scope="admin")
     async def post_replay(self, request: Request) -> Response:
-        """Apply dead letters again; those that cannot be applied stay, with their new reason."""
+        """Apply dead letters again, as they are or corrected.
+
+        A dead letter goes in the transaction that logs its event; one that cannot be applied stays, with
+        its new reason.
+        """
         wanted = await self._parser.body(request, requests.ReplayRequest)
         found, missing = await run_in_threadpool(self._chosen, wanted)
         model, latest = self._live.model, self._clock.latest()
@@ -56,8 +69,18 @@ class DeadLetterHandlers:
         applied, dead = sum(one.applied for one in receipts), sum(one.dead for one in receipts)
         return respond(answers.ReplayResult(sequence, applied, dead, missing))
 
+    @route(
+        "DELETE /v1/dead-letters",
+        answers.DiscardResult,
+        (
+            Param("number", "One parameter each.", {**IDS, "items": WHOLE}),
+            Param("stream", "Those of a stream.", TEXT),
+            Param("reason", "Those whose reason has these words in it.", TEXT),
+        ),
+        scope="admin",
+    )
     async def delete_dead_letters(self, request: Request) -> Response:
-        """Discard dead letters."""
+        """Discard dead letters: by number, or of a stream and a reason (1,000 at most)."""
         params = request.query_params
         numbers = [whole(one, "number", 0, _HIGHEST) for one in params.getlist("number")]
         self._parser.check_count(len(numbers), IDS_IN_QUERY, "numbers in its address")

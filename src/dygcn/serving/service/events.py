@@ -8,7 +8,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from dygcn._extras import extra
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
 from dygcn.live.durable.offsets import CLIENT
@@ -16,7 +15,7 @@ from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.schema import answers
 from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.routes import FORMS
+from dygcn.serving.service.routes import ARROW, FORMS, ID, JSON, NAME, NDJSON, NUMBER, Param, route
 from dygcn.serving.service.web import (
     LARGE,
     Awaited,
@@ -24,16 +23,15 @@ from dygcn.serving.service.web import (
     content_type,
     looks,
     respond,
+    run_in_threadpool,
     whole,
     written,
 )
 
-with extra("serve"):
-    from starlette.concurrency import run_in_threadpool
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.clock import EventClock
 
@@ -64,8 +62,31 @@ class EventHandlers:
         self._related = bool(live.model.relations)
         self._numbers = count(time.time_ns())  # of requests without one, which tell their dead letters apart
 
+    @route(
+        "POST /v1/events",
+        answers.Accepted,
+        (
+            Param("client", "Your name, if repeats are to be noticed: goes with sequence.", NAME),
+            Param(
+                "sequence",
+                "The number of the first event in this request; the next request goes on where it ends.",
+                NUMBER,
+            ),
+            Param(
+                "expected",
+                "The same number once more, where the answer was that the client is forgotten.",
+                NUMBER,
+            ),
+        ),
+        statuses=(409,),
+        takes=(JSON, NDJSON, ARROW),
+        scope="write",
+    )
     async def post_events(self, request: Request) -> Response:
-        """Apply events; respond once they are on disk and can be read."""
+        """Add and remove edges. The answer comes when they are on disk and can be read.
+
+        A bad event goes to the dead letters, the others are applied.
+        """
         form = FORMS[content_type(request)]
         client, first, resumes = _sender(request)
         self._queue.refuse_if_full()
@@ -106,8 +127,13 @@ class EventHandlers:
             return decode_events(body, form, self._parser.kind, **options)
         return await self._parser.bodies.decode(decode_events, body, form, self._parser.kind, **options)
 
+    @route("DELETE /v1/nodes/{id}", answers.NodeForgotten, (ID,), statuses=(404, 429), scope="admin")
     async def delete_node(self, request: Request) -> Response:
-        """Forget a node, in the writing thread."""
+        """Forget a node. The answer comes when no file names it.
+
+        It is removed from graph, model, log, snapshots, dead letters and sinks, and old events of it are
+        dropped from now on.
+        """
         node, now = self._parser.node(request), self._clock.now()
 
         def submit(answer: Callable[[Any], None]) -> None:
@@ -116,8 +142,14 @@ class EventHandlers:
         receipt = await written(submit)
         return respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
 
+    @route(
+        "DELETE /v1/clients/{id}",
+        answers.ClientForgotten,
+        (Param("id", "The name of the client.", NAME, True, place="path"),),
+        scope="admin",
+    )
     async def delete_client(self, request: Request) -> Response:
-        """Forget a client."""
+        """Follow a client no longer, so that another one can be followed."""
         name = request.path_params["id"]
         if not 0 < len(name) <= _LONGEST_NAME:
             raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")

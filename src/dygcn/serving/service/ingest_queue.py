@@ -82,9 +82,7 @@ class IngestQueue:
         self._thread = threading.Thread(target=self._work, name="dygcn-writer", daemon=True)
         self._thread.start()
 
-    def submit(
-        self, part: SourceBatch, answer: Answer, *, wait: float = 0.0, blocking: bool = True
-    ) -> bool:
+    def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0, blocking: bool = True) -> bool:
         """Put a part into the queue; `answer` is called from the writing thread.
 
         Return False, having done nothing, where that would wait for the lock and `blocking` is false.

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._extras import extra
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models.links import KINDS
+from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.finding import check_kind, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for
 from dygcn.live.scoring import to_probabilities
 from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
+from dygcn.serving.service.routes import BOOLEAN, COUNT, ID, IDS, KIND, LINKS, K, Param, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import RequestParser, one_of, respond_beside, whole
 
-with extra("serve"):
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.engine.records import Float64
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.finding import Scored
@@ -145,8 +146,21 @@ class LinkHandlers:
     def __init__(self, parser: RequestParser, queries: LinkQueries) -> None:
         self._parser, self._queries = parser, queries
 
+    @route(
+        "GET /v1/recommend/{id}",
+        answers.Recommended,
+        (
+            ID,
+            K,
+            Param("among", "Only these, one parameter each.", IDS),
+            Param("exclude_linked", "Leave out linked nodes; the default.", BOOLEAN),
+            LINKS,
+            KIND,
+        ),
+        statuses=(404,),
+    )
     async def get_recommended(self, request: Request) -> Response:
-        """Return the likeliest links of a node."""
+        """The nodes that a node is likeliest to link with, by the learned score."""
         params = request.query_params
         links: Any = one_of(params["links"], "links", KINDS) if "links" in params else None
         return await self._recommend(
@@ -160,8 +174,9 @@ class LinkHandlers:
             )
         )
 
+    @route("POST /v1/recommend", answers.Recommended, body=requests.RecommendRequest, statuses=(404,))
     async def post_recommended(self, request: Request) -> Response:
-        """Return the likeliest links of a node among given candidates."""
+        """The same, where `among` is too long for an address."""
         return await self._recommend(await self._parser.body(request, requests.RecommendRequest))
 
     async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
@@ -169,19 +184,42 @@ class LinkHandlers:
         self._parser.check_count(len(wanted.among or ()), self._parser.limits.ids, "ids in `among`")
         return await respond_beside(self._queries.recommend, wanted)
 
+    @route(
+        "GET /v1/neighbors/{id}",
+        answers.Neighbors,
+        (ID, Param("limit", "How many are named; 100 by default.", COUNT, most="page_rows")),
+        statuses=(404,),
+    )
     async def get_neighbors(self, request: Request) -> Response:
-        """Return the nodes that a node has an edge with."""
+        """With how many nodes a node has an edge now, and the first of them by id."""
         most = self._parser.limits.page_rows
         limit = whole(request.query_params.get("limit", "100"), "limit", 1, most)
         return await respond_beside(self._queries.neighbors, self._parser.node(request), limit)
 
+    @route(
+        "GET /v1/explain/{id}",
+        answers.ExplainedVector,
+        (ID, replace(K, about=f"How many neighbours; {DEFAULT_K} by default.")),
+        statuses=(404,),
+    )
     async def get_explanation(self, request: Request) -> Response:
-        """Return what a vector is made of."""
+        """What each neighbour of a node adds to its vector, order by order."""
         node, k = self._parser.node(request), self._parser.k(request)
         return await respond_beside(self._queries.explain, node, k)
 
+    @route(
+        "GET /v1/score/{id}",
+        answers.Scores,
+        (
+            ID,
+            Param("to", "The others, one parameter each.", {**IDS, "minItems": 1}, True),
+            LINKS,
+            Param("probability", "Probabilities in place of log-odds.", BOOLEAN),
+        ),
+        statuses=(404,),
+    )
     async def get_score(self, request: Request) -> Response:
-        """Return how likely one node is linked next with each of others."""
+        """How likely a node is linked next with each of others."""
         params = request.query_params
         node, others = self._parser.node(request), self._parser.ids(params.getlist("to"))
         if not others:
@@ -191,8 +229,9 @@ class LinkHandlers:
         pairs = [(node, other) for other in others]
         return await respond_beside(self._queries.scores, pairs, links, probability)
 
+    @route("POST /v1/score", answers.Scores, body=requests.ScoresRequest)
     async def post_score(self, request: Request) -> Response:
-        """Return how likely pairs are linked next."""
+        """How likely pairs of nodes are linked next."""
         wanted = await self._parser.body(request, requests.ScoresRequest)
         self._parser.check_count(len(wanted.pairs), self._parser.limits.ids, "pairs")
         return await respond_beside(self._queries.scores, wanted.pairs, wanted.links, wanted.probability)

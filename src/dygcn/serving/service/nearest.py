@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import UNSET
 
-from dygcn._extras import extra
 from dygcn.errors import OptionError, TornState, UnknownNode
 from dygcn.live.finding import EVERY_KIND, check_kind, of_kind, own_kind
 from dygcn.live.search.nearest import top_k
@@ -19,14 +18,14 @@ from dygcn.live.search.upkeep import Cancelled
 from dygcn.schema import answers, requests
 from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
+from dygcn.serving.service.routes import ID, KIND, K, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import RequestParser, respond_beside
 
-with extra("serve"):
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Nodes
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.search.index import IndexStatus, NearestIndex
@@ -163,13 +162,18 @@ class NearestHandlers:
     def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkQueries) -> None:
         self._parser, self._search, self._links = parser, search, links
 
+    @route("GET /v1/nearest/{id}", answers.ScoredNodes, (ID, K, KIND), statuses=(404,))
     def get_nearest(self, request: Request) -> Awaitable[Response]:
-        """Return the nearest nodes of a node."""
+        """The nearest nodes of a node, by cosine."""
         node, k = self._parser.node(request), self._parser.k(request)
         return respond_beside(self._search.nearest_to, node, k, request.query_params.get("kind"))
 
+    @route("POST /v1/nearest", answers.ScoredNodes | answers.NearestOf, body=requests.NearestRequest)
     async def post_nearest(self, request: Request) -> Response:
-        """Return the nearest nodes to a vector, or those of many nodes."""
+        """The nearest nodes to a vector, or of each of many nodes.
+
+        By cosine; those of nodes also by the score of a link.
+        """
         wanted = await self._parser.body(request, requests.NearestRequest)
         self._parser.check_count(wanted.k, self._parser.limits.k, "neighbours")
         if (wanted.vector is UNSET) == (wanted.ids is UNSET):

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn._extras import extra
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
 from dygcn.live.plotting import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
 from dygcn.schema import answers
+from dygcn.serving.service.routes import TEXT, Param, route
 from dygcn.serving.service.web import RequestParser, respond_beside
 
-with extra("serve"):
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.links import LinkQueries
@@ -152,7 +151,13 @@ class MapHandlers:
     def __init__(self, parser: RequestParser, node_map: NodeMap) -> None:
         self._parser, self._map = parser, node_map
 
+    @route(
+        "GET /v1/map",
+        answers.Map,
+        (Param("node", "A node that is placed on the map in any case.", TEXT),),
+        statuses=(404,),
+    )
     async def get_map(self, request: Request) -> Response:
-        """Return some nodes in two dimensions, and where one of them is."""
+        """Some nodes in two dimensions, those with near vectors together; and where a node is among them."""
         node = request.query_params.get("node")
         return await respond_beside(self._map.answer, None if node is None else self._parser.id(node))

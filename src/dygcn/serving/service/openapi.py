@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from dygcn.engine.events.kinds import kinds_of
 from dygcn.schema import VERSION, answers
 from dygcn.serving.service.cost_estimate import ROWS_RANKED
 from dygcn.serving.service.problems import BASE, PROBLEM_JSON, TYPES
-from dygcn.serving.service.routes import ARROW, JSON, NDJSON, ROUTES, Route
+from dygcn.serving.service.routes import ARROW, JSON, NDJSON, Route
 from dygcn.serving.service.settings import Limits
 
 _RETRY = {"Retry-After": {"description": "Seconds to stay away.", "schema": {"type": "integer"}}}
@@ -25,6 +26,7 @@ _ID_SCHEMAS = {
 
 
 def describe(
+    routes: Sequence[Route],
     limits: Limits | None = None,
     kind: str | None = None,
     dim: int | None = None,
@@ -33,13 +35,13 @@ def describe(
 ) -> dict[str, Any]:
     """Return the description as OpenAPI 3.1."""
     limits = Limits() if limits is None else limits
-    shapes = {shape: shape for route in ROUTES for shape in (*route.shapes, route.body) if shape is not None}
+    shapes = {shape: shape for route in routes for shape in (*route.shapes, route.body) if shape is not None}
     schemas, components = msgspec.json.schema_components(
         [*shapes, answers.Problem], schema_hook=_array, ref_template="#/components/schemas/{name}"
     )
     known = dict(zip([*shapes, answers.Problem], schemas, strict=True))
     paths: dict[str, Any] = {}
-    for route in ROUTES:
+    for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, known, limits)
         if route.scope != "open":
             paths[route.path][route.method.lower()]["security"] = _SECURITY[guarded]

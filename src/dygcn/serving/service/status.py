@@ -17,7 +17,7 @@ from dygcn._extras import extra
 from dygcn.schema import answers
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.routes import ROUTES, V1
+from dygcn.serving.service.routes import SECONDS, V1, Param, route
 from dygcn.serving.service.web import respond, respond_beside, seconds
 
 with extra("serve"):
@@ -40,13 +40,14 @@ _SHOWN = 20
 _WINDOW = 5.0  # seconds
 INTERVAL, KEPT = 5.0, 720  # seconds between two samples, and how many are kept: an hour
 _MINUTE = 12  # samples
-_PAGES_OWN = ("get_changes", "get_status", "get_map", "get_history")  # what the page asks all the time
-WRITES = (f"{V1}/events",)
-READS = tuple(
-    one.path
-    for one in ROUTES
-    if one.scope == "read" and one.path.startswith(V1) and one.handler not in _PAGES_OWN
-)
+_OTHERS = "changes status map history events dead-letters nodes clients"  # the page's own, and no reads
+_NO_READS = tuple(f"{V1}/{name}" for name in _OTHERS.split())
+is_write = f"{V1}/events".__eq__
+
+
+def is_read(path: str) -> bool:
+    """Return whether a route is counted among the reads."""
+    return path.startswith(V1) and not path.startswith(_NO_READS)
 
 
 class Rate:
@@ -151,26 +152,35 @@ class StatusHandlers:
     def __init__(self, report: StatusReport, metrics_text: Callable[[], bytes], readiness: Readiness) -> None:
         self._report, self._metrics_text, self._readiness = report, metrics_text, readiness
 
+    @route("GET /v1/status", answers.ServiceStatus)
     async def get_status(self, request: Request) -> Response:
-        """Return the status of the service at a glance."""
+        """Everything worth knowing at a glance."""
         return await respond_beside(self._report.status)  # it may wait for the disk
 
+    @route(
+        "GET /v1/history",
+        answers.LoadSamples,
+        (Param("since", "Only samples behind it, in seconds since 1970.", SECONDS),),
+    )
     async def get_history(self, request: Request) -> Response:
-        """Return the load of the last hour."""
+        """The load of the last hour: a sample every few seconds."""
         since = seconds(request.query_params.get("since", "0"), "since", sys.float_info.max, "since 1970")
         return await respond_beside(self._report.parts.load_history.since, since)
 
+    @route("GET /metrics", media="text/plain")
     async def get_metrics(self, request: Request) -> Response:
-        """Return the metrics."""
+        """Counts and times for Prometheus."""
         text = await run_in_threadpool(self._metrics_text)
         return Response(text, media_type="text/plain; version=0.0.4")
 
+    @route("GET /livez", answers.Alive, scope="open")
     async def get_alive(self, request: Request) -> Response:
-        """Return that the process answers."""
+        """Whether the process answers."""
         return respond(answers.Alive(True))
 
+    @route("GET /readyz", answers.Ready, scope="open")
     async def get_ready(self, request: Request) -> Response:
-        """Return whether the service accepts requests; if not, why."""
+        """Whether requests should come."""
         reason = self._readiness.reason()
         if reason is not None:
             return problem("not-ready", reason, retry_after=1)
@@ -235,8 +245,8 @@ class LoadHistory:
                 max(now.events - before.events, 0) / seconds,
                 max(now.reads - before.reads, 0) / seconds,
                 _milliseconds(now.lag.since(before.lag), 0.99),
-                _milliseconds(now.seconds_since(before, READS), 0.99),
-                _milliseconds(now.seconds_since(before, WRITES), 0.99),
+                _milliseconds(now.seconds_since(before, is_read), 0.99),
+                _milliseconds(now.seconds_since(before, is_write), 0.99),
                 self._queue.events,
             )
         )
@@ -246,13 +256,13 @@ class LoadHistory:
         before = self._minute[0]
         return answers.LatencyStatus(
             now.time - before.time,
-            _percentiles(now.seconds_since(before, READS)),
-            _percentiles(now.seconds_since(before, WRITES)),
+            _percentiles(now.seconds_since(before, is_read)),
+            _percentiles(now.seconds_since(before, is_write)),
             _percentiles(now.lag.since(before.lag)),
             {
                 route: found
                 for route in now.requests.seconds
-                if (found := _percentiles(now.seconds_since(before, (route,)))).count
+                if (found := _percentiles(now.seconds_since(before, route.__eq__))).count
             },
         )
 
@@ -276,12 +286,12 @@ class _Counted:
     requests: RequestCounts
     lag: Distribution
 
-    def seconds_since(self, before: _Counted, routes: tuple[str, ...]) -> Distribution:
+    def seconds_since(self, before: _Counted, wanted: Callable[[str], bool]) -> Distribution:
         """Return the times of requests to some routes after an earlier moment."""
         found = distribution("dygcn_request_duration_seconds")
-        for route in routes:
-            if route in self.requests.seconds:
-                found.add(self.requests.seconds[route].since(before.requests.seconds.get(route)))
+        for path, timer in self.requests.seconds.items():
+            if wanted(path):
+                found.add(timer.since(before.requests.seconds.get(path)))
         return found
 
 

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dygcn._extras import extra
 from dygcn.engine.events import python_ids
 from dygcn.errors import NoSuchPast, UnknownNode
 from dygcn.live.durable.past import PastEmbedding, open_past, read_moment
 from dygcn.schema import answers, requests
 from dygcn.serving.service.ingest_queue import Overloaded
-from dygcn.serving.service.routes import ARROW
-from dygcn.serving.service.web import RequestParser, arrow_answer, looks, respond
+from dygcn.serving.service.routes import ARROW, AS_OF, ID, route
+from dygcn.serving.service.web import RequestParser, arrow_answer, looks, respond, run_in_threadpool
 
-with extra("serve"):
-    from starlette.concurrency import run_in_threadpool
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Nodes
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.observations import Observations
@@ -155,8 +152,9 @@ class VectorHandlers:
         self._parser, self._reads, self._past = parser, reads, past
         self._far = far  # a read may wait for another process
 
+    @route("GET /v1/vectors/{id}", answers.OneVector, (ID, AS_OF), statuses=(404, 429))
     async def get_vector(self, request: Request) -> Response:
-        """Return the vector of one node."""
+        """The vector of a node, now or as of a moment."""
         node, as_of = self._parser.node(request), request.query_params.get("as_of")
         if as_of is not None:
             then = await run_in_threadpool(self._past.vectors, as_of, [node])
@@ -177,8 +175,9 @@ class VectorHandlers:
                     break
         return await run_in_threadpool(self._reads.vector, node) if found is None else found
 
+    @route("POST /v1/vectors", answers.ManyVectors, (AS_OF,), body=requests.VectorsRequest, statuses=(404,))
     async def post_vectors(self, request: Request) -> Response:
-        """Return the vectors of many nodes, as JSON or Arrow."""
+        """The vectors of many nodes, now or as of a moment; Arrow, if you accept it."""
         wanted = await self._parser.body(request, requests.VectorsRequest)
         self._parser.check_count(len(wanted.ids), self._parser.limits.ids, "ids")
         as_of = request.query_params.get("as_of")

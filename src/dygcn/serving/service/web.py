@@ -21,7 +21,7 @@ from dygcn.serving.service.routes import ARROW, IDS_IN_QUERY, JSON
 from dygcn.serving.service.settings import CurrentSettings
 
 with extra("serve"):
-    from starlette.concurrency import run_in_threadpool
+    from starlette.concurrency import run_in_threadpool as run_in_threadpool  # for all handlers
     from starlette.requests import Request
     from starlette.responses import Response
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import UnsetType
 
-from dygcn._extras import extra
 from dygcn.engine.events import read_update
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
@@ -26,13 +25,13 @@ from dygcn.serving.service.cost_estimate import (
     rows_of_paths,
 )
 from dygcn.serving.service.links import scored_nodes, scores_of_pairs
+from dygcn.serving.service.routes import route
 from dygcn.serving.service.web import RequestParser, respond, written
 
-with extra("serve"):
+if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
     from dygcn.engine.records import EventBatch
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.finding import Scored
@@ -164,8 +163,12 @@ class TrialHandlers:
     def __init__(self, parser: RequestParser, trials: Trials, queue: IngestQueue) -> None:
         self._parser, self._trials, self._queue = parser, trials, queue
 
+    @route("POST /v1/what-if", answers.WhatIfAnswer, body=requests.WhatIfRequest, statuses=(404,))
     async def post_trial(self, request: Request) -> Response:
-        """Return the result of a trial."""
+        """What would be after a change. Nothing is changed.
+
+        Which nodes move and how far, vectors, neighbours, recommendations, scores.
+        """
         wanted = await self._parser.body(request, requests.WhatIfRequest)
         limits, check = self._parser.limits, self._parser.check_count
         check(wanted.k, limits.k, "neighbours")
@@ -175,8 +178,11 @@ class TrialHandlers:
         check(len(wanted.remove_nodes or ()), limits.ids, "nodes to remove")
         return await self._try(self._trials.submit_trial, wanted)
 
+    @route(
+        "POST /v1/explain-change", answers.ExplainedMove, body=requests.ExplainChangeRequest, statuses=(404,)
+    )
     async def post_explained_change(self, request: Request) -> Response:
-        """Return which events would move a node."""
+        """Which events of a change would move a node, and how far each. Nothing is changed."""
         wanted = await self._parser.body(request, requests.ExplainChangeRequest)
         return await self._try(self._trials.submit_explanation, wanted)
 

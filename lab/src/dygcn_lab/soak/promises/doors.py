@@ -22,9 +22,10 @@ from typing import Any
 import dygcn
 from dygcn.errors import OptionError
 from dygcn.serving.service import app
+from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import Authorizer, new_token
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.routes import JSON, ROUTES, Route
+from dygcn.serving.service.routes import JSON, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.testbed.plain_http import Answer, PlainClient
