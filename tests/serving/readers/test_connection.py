@@ -124,6 +124,6 @@ def test_too_many_connections_are_refused(at_once):
 
 
 def test_a_crowd_that_is_let_in_would_be_noticed(monkeypatch, at_once):
-    monkeypatch.setattr(Connections, "refuses", lambda self, client: False)
+    monkeypatch.setattr(Connections, "excess", lambda self, client: "")
     with pytest.raises(AssertionError):
         test_too_many_connections_are_refused(at_once)
