@@ -1,9 +1,10 @@
 cimport cython
 from libc.math cimport exp2, floor, rint, sqrt
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._rows cimport RowBlock, add_row, prefetch_row, write_scores
 from dygcn.engine.graph.arcs cimport ArcArrays
-from dygcn.engine.graph.batch cimport BatchArrays
+from dygcn.engine.graph.delta cimport BatchArrays
 
 cdef extern from *:
     int64_t whole "(int64_t)"(double x) noexcept nogil
@@ -25,8 +26,7 @@ cdef int64_t TREND
 cdef int64_t WINDOW
 
 @cython.final
-cdef class FilterArrays:
-    cdef readonly tuple arrays
+cdef class FilterArrays(Holder):
     cdef int8_t[::1] role
     cdef int32_t[::1] asks
     cdef int32_t[::1] answers

@@ -35,9 +35,10 @@ except ImportError:
 if not cython.compiled:
     from math import exp2, floor, sqrt
 
+    from dygcn.engine._holder import Holder
     from dygcn.engine._rows import RowBlock, add_row, prefetch_row, write_scores
     from dygcn.engine.graph.arcs import ArcArrays
-    from dygcn.engine.graph.batch import BatchArrays
+    from dygcn.engine.graph.delta import BatchArrays
 
     rint, whole = round, int
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int64
 
 
-class FilterArrays:
+class FilterArrays(Holder):
     """The arrays of a `Filter`. They never grow or move."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -73,9 +74,6 @@ class FilterArrays:
         self.row_block, self.total_block = RowBlock(arrays[11]), RowBlock(arrays[12])
         self.taste_block, self.said_block = RowBlock(arrays[6]), RowBlock(arrays[7])
         self.change_block = RowBlock(arrays[17])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FilterArrays, self.arrays
 
 
 # ---- ages ------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ from dygcn.engine.graph.pairs import (
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.adjacency import Adjacency
-    from dygcn.engine.graph.batch import GraphArrays
+    from dygcn.engine.graph.delta import GraphArrays
     from dygcn.engine.graph.relations import Relations
     from dygcn.engine.graph.staging import NodeEvents, PairBuffers
     from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Int16, Int64, Nodes

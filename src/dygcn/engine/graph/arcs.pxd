@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
 from dygcn.engine.graph.pairs cimport PairTable, pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
 
@@ -10,8 +11,7 @@ cdef int64_t SMALLEST_BLOCK
 cdef double NEVER
 
 @cython.final
-cdef class ArcArrays:
-    cdef readonly tuple arrays
+cdef class ArcArrays(Holder):
     cdef int64_t[::1] start
     cdef int32_t[::1] count
     cdef int32_t[::1] capacity

@@ -13,6 +13,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
 
 
-class ArcArrays:
+class ArcArrays(Holder):
     """The arrays of an `Adjacency`, for loops. They never grow or move: longer ones have another holder."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -39,9 +40,6 @@ class ArcArrays:
         self.times, self.counts = arrays[10:12]
         # Of each node: how many arcs, the first of its block, lead to heavy nodes of no lower tier; its tier.
         self.upper, self.tiers = arrays[12:]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ArcArrays, self.arrays
 
 
 # ---- finding arcs ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The net effect of a batch: every pair before and after it. Loops only."""
+"""The net effect of a batch: every pair before and after it. The holders of its arrays, and loops."""
 
 from __future__ import annotations
 
@@ -34,14 +34,84 @@ except ImportError:
 if not cython.compiled:
     from math import exp2
 
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_64
-    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays, NodeArrays
     from dygcn.engine.graph.ghosts import ghost_weight
     from dygcn.engine.graph.pairs import pair_home, pair_key
     from dygcn.engine.graph.ticks import stamp
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
+
+
+# ---- holders ----------------------------------------------------------------------------------------------
+
+
+class EventArrays(Holder):
+    """Checked events by nodes: source and target, operation, weight on the grid, time (or no times)."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.src, self.dst, self.op, self.weight, self.t = arrays
+
+
+class BatchArrays(Holder):
+    """Arrays of one batch, reused by the next. They never grow or move (see `PairBuffers`).
+
+    Pairs are numbered in the order of their first mention, undirected ones as (lower, higher).
+    """
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # Of each pair: ends, stored weight before and after, last contact and count.
+        self.a, self.b, self.old, self.new, self.last, self.count = arrays[:6]
+        # Of each pair: full weight and time of removal of its ghost, where removed edges leave one.
+        self.ghosts, self.ghost_t = arrays[6:8]
+        # Of each event: its pair, or `UNKNOWN` or `LOOP`; what it was (see `constants`).
+        self.pair_of, self.mark = arrays[8:10]
+        # Of each pair: its seat in the table; the table, a power of two long, empty (-1) between batches.
+        self.seat, self.table = arrays[10:12]
+        # The pairs that are written.
+        self.end_a, self.end_b, self.weight = arrays[12:15]
+        # Pool and table entries that pull takes, then those that push takes; counts (see `constants`).
+        self.needed, self.sizes = arrays[15:17]
+        # Secret of the table.
+        self.secret = arrays[17]
+        # The arcs whose weight changed: receivers, then senders; old weights, then new ones.
+        self.arcs, self.arc_weights = arrays[18:20]
+        # A row each for the nodes that were touched, that came, that went, that never were there.
+        self.nodes = arrays[20]
+        # Of each pair: its last contact before the batch, where contacts are kept.
+        self.before = arrays[21]
+
+
+class NodeArrays(Holder):
+    """One value for each node, of a `Graph`. The arrays never grow or move."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        # The sum of the weights that a node aggregates; counters of a batch, zero between batches.
+        self.strength, self.change = arrays[:2]
+        # Stays without an edge, too; is in the graph; marks of a batch, zero between batches.
+        self.own, self.active, self.seen = arrays[2:5]
+        # Last contact and count of contacts; empty where they are not kept.
+        self.last, self.count = arrays[5:7]
+        # Stamps of nodes that came and went, and of those whose arcs in `pull` were written.
+        self.ticks = arrays[7]
+
+
+class GraphArrays(Holder):
+    """All arrays that writing a batch needs, and the options of the graph."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.batch, self.pull, self.push, self.nodes, self.ghosts = arrays[:5]
+        # Edges have a direction; nodes stay without edges; the limit of a node's strength.
+        self.directed, self.stay, self.limit = arrays[5:8]
+        # Of the weight of ghosts, 0: removed edges leave none; of contacts, 0: they are not kept.
+        self.half_life, self.count_half_life = arrays[8:]
 
 
 def magnitude(weight: int) -> int:

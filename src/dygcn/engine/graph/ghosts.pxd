@@ -1,6 +1,7 @@
 cimport cython
 from libc.math cimport floor, nextafter
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine.graph.pairs cimport (
     DueQueue, PairTable, count_due, pair_drop, pair_find, pair_key, pair_put, pair_slot, put_due, take_first
 )
@@ -9,8 +10,7 @@ cdef int64_t DEEPEST
 cdef double FOR_EVER
 
 @cython.final
-cdef class GhostArrays:
-    cdef readonly tuple arrays
+cdef class GhostArrays(Holder):
     cdef PairTable table
     cdef int64_t[::1] weights
     cdef double[::1] times

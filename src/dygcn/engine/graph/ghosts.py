@@ -15,6 +15,7 @@ except ImportError:
 if not cython.compiled:
     from numpy import floor, nextafter
 
+    from dygcn.engine._holder import Holder
     from dygcn.engine.graph.pairs import (
         count_due,
         pair_drop,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 FOR_EVER = np.inf
 
 
-class GhostArrays:
+class GhostArrays(Holder):
     """The arrays of a `Memory`. They never grow or move."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -45,9 +46,6 @@ class GhostArrays:
         self.free, self.counts = arrays[3:5]
         # When pairs are to be looked at again.
         self.queue = arrays[5]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GhostArrays, self.arrays
 
 
 def ghost_weight(weight: int, t: float, clock: float, half_life: float) -> int:

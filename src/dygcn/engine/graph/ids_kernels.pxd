@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_32, word
 from dygcn.engine.events.keys cimport key_of_int, key_of_string
 from dygcn.engine.graph.hashing cimport hash_of_bytes, hash_of_word
@@ -7,8 +8,7 @@ from dygcn.engine.graph.hashing cimport hash_of_bytes, hash_of_word
 cdef int64_t FAR
 
 @cython.final
-cdef class IdArrays:
-    cdef readonly tuple arrays
+cdef class IdArrays(Holder):
     cdef int32_t[::1] table
     cdef uint64_t[::1] keys
     cdef uint64_t[::1] hashes

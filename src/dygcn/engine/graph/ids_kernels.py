@@ -17,6 +17,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_32, word
     from dygcn.engine.events.keys import key_of_int, key_of_string
     from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_word
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Bytes, Int8, Int32, Int64, Nodes, UInt64
 
 
-class IdArrays:
+class IdArrays(Holder):
     """The arrays of an id table. They never grow or move: a larger table has other ones."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -40,9 +41,6 @@ class IdArrays:
         self.free, self.counts = arrays[6:8]
         # 1 for a node that belongs to an id; the two words that hashes are keyed with.
         self.alive, self.secret = arrays[8:]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return IdArrays, self.arrays
 
 
 def has_capacity(ids: IdArrays, new: int, new_bytes: int) -> bool:

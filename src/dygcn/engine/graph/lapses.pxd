@@ -1,8 +1,8 @@
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine.graph.arcs cimport ArcArrays, look_up, slot_of
-from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays
-from dygcn.engine.graph.delta cimport number_pairs, seat_of
+from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, number_pairs, seat_of
 from dygcn.engine.graph.pairs cimport DueQueue, pair_key, put_due, take_first
 
 cdef int64_t FOUND
@@ -12,8 +12,7 @@ cdef int64_t NO_EFFECT
 cdef double NEVER
 
 @cython.final
-cdef class Lapses:
-    cdef readonly tuple arrays
+cdef class Lapses(Holder):
     cdef DueQueue queue
     cdef double span
     cdef int64_t[::1] at

@@ -11,9 +11,9 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine.graph.arcs import ArcArrays, look_up, slot_of
-    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays
-    from dygcn.engine.graph.delta import number_pairs, seat_of
+    from dygcn.engine.graph.delta import BatchArrays, EventArrays, GraphArrays, number_pairs, seat_of
     from dygcn.engine.graph.pairs import pair_key, put_due, take_first
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NO_EFFECT = -1
 
 
-class Lapses:
+class Lapses(Holder):
     """Inputs and outputs of `find`."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -36,9 +36,6 @@ class Lapses:
         self.unqueued = arrays[5]
         # How many these are; how many entries were ever looked at.
         self.counts = arrays[6]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Lapses, self.arrays
 
 
 def note(lapses: Lapses, batch: BatchArrays) -> None:

@@ -1,13 +1,13 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_64, word
 from dygcn.engine.graph.hashing cimport hash_of_pair
 
 cdef int64_t EMPTY
 
 @cython.final
-cdef class PairTable:
-    cdef readonly tuple arrays
+cdef class PairTable(Holder):
     cdef int64_t[::1] keys
     cdef int32_t[::1] slots
     cdef int64_t[::1] used
@@ -22,8 +22,7 @@ cdef void pair_drop(PairTable table, int64_t key) noexcept nogil
 cpdef object copy_table(PairTable table, PairTable other)
 
 @cython.final
-cdef class DueQueue:
-    cdef readonly tuple arrays
+cdef class DueQueue(Holder):
     cdef double[::1] times
     cdef int64_t[::1] keys
     cdef int64_t[::1] size

@@ -18,6 +18,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_64, word
     from dygcn.engine.graph.hashing import hash_of_pair
 
@@ -34,7 +35,7 @@ def pair_key(a: int, b: int) -> int:
     return (word(a) << 32) | word(b)
 
 
-class PairTable:
+class PairTable(Holder):
     """An open-addressing table. Its arrays never grow or move: a larger table is another one."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -43,9 +44,6 @@ class PairTable:
         self.keys, self.slots = arrays[:2]
         # Keys in the table, two words of secret.
         self.used = arrays[2]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PairTable, self.arrays
 
     def __len__(self) -> int:
         return int(self.used[0])
@@ -143,15 +141,12 @@ def copy_table(table: PairTable, other: PairTable) -> None:
 # ---- the queue --------------------------------------------------------------------------------------------
 
 
-class DueQueue:
+class DueQueue(Holder):
     """A heap of (time, pair key), see `pairs.pair_key`. Its arrays never grow or move."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = arrays
         self.times, self.keys, self.size = arrays
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DueQueue, self.arrays
 
     def __len__(self) -> int:
         return int(self.size[0])

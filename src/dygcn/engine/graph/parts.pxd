@@ -1,12 +1,12 @@
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine.graph.pairs cimport PairTable, pair_drop, pair_key, pair_put, pair_slot
 
 cdef int64_t LAPSE
 
 @cython.final
-cdef class PartArrays:
-    cdef readonly tuple arrays
+cdef class PartArrays(Holder):
     cdef PairTable table
     cdef int16_t[::1] relations
     cdef int64_t[::1] weights

@@ -13,6 +13,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_put, pair_slot
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int16, Int32, Int64, Nodes
 
 
-class PartArrays:
+class PartArrays(Holder):
     """The arrays of `Relations`. They never grow or move."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -32,9 +33,6 @@ class PartArrays:
         self.behind = arrays[3]
         # Slots ever used; the first free one or -1.
         self.counts = arrays[4]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PartArrays, self.arrays
 
 
 def _slot_of(parts: PartArrays, key: int, relation: int) -> int:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dygcn.engine.events import join_ids, rows_of, take
-from dygcn.engine.graph.batch import EventArrays
-from dygcn.engine.graph.delta import overweight, play_weights
+from dygcn.engine.graph.delta import EventArrays, overweight, play_weights
 from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.on_grid import checked_units, off_grid, units_of

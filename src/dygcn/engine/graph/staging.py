@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.graph.batch import BatchArrays, EventArrays
 from dygcn.engine.graph.constants import CAME, FOUND, TOUCHED, UNCHANGED
-from dygcn.engine.graph.delta import find_pairs
+from dygcn.engine.graph.delta import BatchArrays, EventArrays, find_pairs
 from dygcn.engine.graph.hashing import new_secret
 from dygcn.engine.graph.ids import replace_together
 from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int16, Int32, Int64, Nodes, Parts

@@ -9,8 +9,8 @@ import numpy as np
 from dygcn.engine.events.keys import salted
 from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.ageing import Contacts, Expiry, Memory
-from dygcn.engine.graph.batch import GraphArrays, NodeArrays
 from dygcn.engine.graph.constants import DEEPEST
+from dygcn.engine.graph.delta import GraphArrays, NodeArrays
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.on_grid import checked_units
 from dygcn.engine.graph.relations import Relations

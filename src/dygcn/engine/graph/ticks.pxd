@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport fence, load_64, prefetch_64, store_64
 
 @cython.final
-cdef class Ticks:
-    cdef readonly tuple arrays
+cdef class Ticks(Holder):
     cdef int64_t[::1] stamps
     cdef int64_t[::1] now
 

@@ -19,6 +19,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import fence, load_64, prefetch_64, store_64
 
 if TYPE_CHECKING:
@@ -26,15 +27,12 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Int64, Nodes
 
 
-class Ticks:
+class Ticks(Holder):
     """Stamps of nodes (empty if no other process reads), and the number of the current change, (1,)."""
 
     def __init__(self, stamps: Int64, now: Int64) -> None:
         self.arrays = stamps, now
         self.stamps, self.now = stamps, now
-
-    def __reduce__(self) -> tuple[type[Ticks], tuple[Int64, Int64]]:
-        return Ticks, self.arrays
 
 
 def stamp(ticks: Ticks, node: int) -> None:

@@ -4,8 +4,7 @@ from dygcn.engine._native cimport prefetch_8
 from dygcn.engine.graph.arcs cimport (
     ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, slot_of, write
 )
-from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays, NodeArrays
-from dygcn.engine.graph.delta cimport census, magnitude, number_pairs, overweight, play, touch_nodes
+from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, NodeArrays, census, magnitude, number_pairs, overweight, play, touch_nodes
 from dygcn.engine.graph.ghosts cimport recall
 from dygcn.engine.graph.ticks cimport stamp
 

@@ -40,8 +40,18 @@ if not cython.compiled:
         slot_of,
         write,
     )
-    from dygcn.engine.graph.batch import BatchArrays, EventArrays, GraphArrays, NodeArrays
-    from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play, touch_nodes
+    from dygcn.engine.graph.delta import (
+        BatchArrays,
+        EventArrays,
+        GraphArrays,
+        NodeArrays,
+        census,
+        magnitude,
+        number_pairs,
+        overweight,
+        play,
+        touch_nodes,
+    )
     from dygcn.engine.graph.ghosts import recall
     from dygcn.engine.graph.ticks import stamp
 

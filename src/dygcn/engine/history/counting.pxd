@@ -1,6 +1,7 @@
 cimport cython
 from libc.math cimport exp2, log1p
 from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine.graph.pairs cimport PairTable, pair_key, pair_put, pair_slot
 from dygcn.engine.graph.delta cimport count_after
 
@@ -27,8 +28,7 @@ cdef int64_t MOST
 cdef double NEVER
 
 @cython.final
-cdef class HistoryArrays:
-    cdef readonly tuple arrays
+cdef class HistoryArrays(Holder):
     cdef PairTable table
     cdef double[:, ::1] times
     cdef float[:, ::1] marks

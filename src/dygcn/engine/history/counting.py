@@ -39,6 +39,7 @@ except ImportError:
 if not cython.compiled:
     from math import exp2, log1p
 
+    from dygcn.engine._holder import Holder
     from dygcn.engine.graph.delta import count_after
     from dygcn.engine.graph.pairs import pair_key, pair_put, pair_slot
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Float64, Int8, Int32, Nodes
 
 
-class HistoryArrays:
+class HistoryArrays(Holder):
     """The arrays of a `History`. They never grow or move."""
 
     def __init__(self, *arrays: Any) -> None:
@@ -71,9 +72,6 @@ class HistoryArrays:
         self.sizes, self.clock = arrays[15:17]
         # Unit of ages; half-lives of quick and of slow counts.
         self.unit, self.fast, self.slow = arrays[17:]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return HistoryArrays, self.arrays
 
 
 # ---- events ----------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_8, prefetch_32, prefetch_64
 from dygcn.engine._rows cimport RowBlock
 from dygcn.engine.graph.arcs cimport ArcArrays, is_upper
-from dygcn.engine.propagation.sum_rows cimport Holder, SumRows
+from dygcn.engine.propagation.sum_rows cimport SumRows
 
 cdef int64_t NEAR
 cdef int64_t FAR

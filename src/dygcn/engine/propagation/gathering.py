@@ -19,10 +19,11 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine._rows import RowBlock
     from dygcn.engine.graph.arcs import ArcArrays, is_upper
-    from dygcn.engine.propagation.sum_rows import Holder, SumRows
+    from dygcn.engine.propagation.sum_rows import SumRows
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored

@@ -1,16 +1,17 @@
 cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, prefetch_row
 from dygcn.engine.features.units cimport UnitTable, find_units
 from dygcn.engine.graph.arcs cimport ArcArrays, tier_is_due
-from dygcn.engine.graph.batch cimport BatchArrays, EventArrays, GraphArrays
+from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays
 from dygcn.engine.graph.ids_kernels cimport IdArrays, hashes_at, keys_at
 from dygcn.engine.graph.ticks cimport prefetch_stamp, stamp
 from dygcn.engine.graph.writing cimport apply_events
 from dygcn.engine.propagation.gathering cimport ArcChanges, number_nodes, Arcs, Marks, MessageBuffer, ReachedNodes, Work, count_pushes, gather, in_units, note_orders
 from dygcn.engine.propagation.pulling cimport HeavyRows, follow
-from dygcn.engine.propagation.sum_rows cimport Holder, SumRows, inverse_of, narrow_row, write_messages
+from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
 
 cdef int64_t AHEAD
 cdef int64_t CACHED

@@ -29,11 +29,12 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_8
     from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, prefetch_row
     from dygcn.engine.features.units import UnitTable, find_units
     from dygcn.engine.graph.arcs import ArcArrays, tier_is_due
-    from dygcn.engine.graph.batch import BatchArrays, EventArrays
+    from dygcn.engine.graph.delta import BatchArrays, EventArrays
     from dygcn.engine.graph.ids_kernels import IdArrays, hashes_at, keys_at
     from dygcn.engine.graph.ticks import prefetch_stamp, stamp
     from dygcn.engine.graph.writing import apply_events
@@ -51,7 +52,7 @@ if not cython.compiled:
         number_nodes,
     )
     from dygcn.engine.propagation.pulling import HeavyRows, follow
-    from dygcn.engine.propagation.sum_rows import Holder, SumRows, inverse_of, narrow_row, write_messages
+    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
 
 if TYPE_CHECKING:
     from dygcn.engine.records import Int64

@@ -1,10 +1,11 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport fence, load_64, prefetch_32, prefetch_64, store_64
 from dygcn.engine._rows cimport RowBlock, add_all, add_row, clear_row, copy_row, prefetch_row
 from dygcn.engine.graph.arcs cimport ArcArrays
 from dygcn.engine.graph.ticks cimport Ticks
-from dygcn.engine.propagation.sum_rows cimport Holder, SumRows, inverse_of, narrow_row, write_messages
+from dygcn.engine.propagation.sum_rows cimport SumRows, inverse_of, narrow_row, write_messages
 from dygcn.engine.propagation.gathering cimport MessageBuffer
 
 cdef int64_t AHEAD

@@ -17,12 +17,13 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._native import fence, load_64, prefetch_32, prefetch_64, store_64
     from dygcn.engine._rows import RowBlock, add_all, add_row, clear_row, copy_row, prefetch_row
     from dygcn.engine.graph.arcs import ArcArrays
     from dygcn.engine.graph.ticks import Ticks
     from dygcn.engine.propagation.gathering import MessageBuffer
-    from dygcn.engine.propagation.sum_rows import Holder, SumRows, inverse_of, narrow_row, write_messages
+    from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
 
 if TYPE_CHECKING:
     from typing import Any

@@ -1,13 +1,11 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+from dygcn.engine._holder cimport Holder
 from dygcn.engine._rows cimport RowBlock, add_row, clear_row, prefetch_row, write_message
 from dygcn.engine.graph.ticks cimport Ticks, stamp
 
 cdef int64_t AHEAD
 cdef int32_t NARROW
-
-cdef class Holder:
-    cdef readonly object arrays
 
 @cython.final
 cdef class SumRows(Holder):

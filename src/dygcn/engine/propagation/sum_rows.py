@@ -19,6 +19,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
+    from dygcn.engine._holder import Holder
     from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
     from dygcn.engine.graph.ticks import stamp
 
@@ -31,16 +32,6 @@ SumArrays = namedtuple(
     "degree slot narrow wide free counts scale limit ticks pooled holes partial",
     defaults=(False, np.empty(0, np.int32), False),
 )
-
-
-class Holder:
-    """A holder of arrays, which loops read as attributes; a copy shares the arrays."""
-
-    def __init__(self, arrays: tuple[Any, ...]) -> None:
-        self.arrays: Any = arrays
-
-    def __reduce__(self) -> tuple[type[Holder], tuple[Any, ...]]:
-        return type(self), self.arrays
 
 
 class SumRows(Holder):

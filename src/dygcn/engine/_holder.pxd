@@ -1,0 +1,2 @@
+cdef class Holder:
+    cdef readonly object arrays
