@@ -11,7 +11,7 @@ from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import ids, on_grid
-from dygcn.engine.graph.on_grid import units_of
+from dygcn.engine.graph.relations import units_of
 from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models.model import Model
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError

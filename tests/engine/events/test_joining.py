@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
-from dygcn.engine.events.batches import part_of
 from dygcn.engine.records import RelationColumn
 from dygcn.errors import EventError
 
@@ -100,7 +99,7 @@ def test_parts_are_rows_without_a_copy(shape):
     table = {"src": ends, "dst": ends[::-1], "t": range(9), "weight": np.arange(1.0, 10.0)}
     codes = RelationColumn(np.arange(9, dtype=np.int16) % 3, ("a", "b", "c"))
     batch = dataclasses.replace(read_events(table), relation=codes)
-    parts = [part_of(batch, begin, end) for begin, end in itertools.pairwise((0, 0, 2, 7, 9))]
+    parts = [rows_of(batch, slice(begin, end)) for begin, end in itertools.pairwise((0, 0, 2, 7, 9))]
     for part, rows in zip(parts, ([], [0, 1], range(2, 7), [7, 8]), strict=True):
         assert listed(part) == listed(rows_of(batch, np.array(rows, np.int64)))
         assert part.relation.codes.tolist() == batch.relation.codes[list(rows)].tolist()

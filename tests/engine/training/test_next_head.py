@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dygcn.engine.events import read_events
-from dygcn.engine.events.batches import part_of
+from dygcn.engine.events import read_events, rows_of
 from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models.links import NextHead, next_columns
@@ -43,7 +42,7 @@ def test_lists_have_the_columns_of_their_moment():
     lists = lists_of(batch, 50)
     for row, event in enumerate(lists.event.tolist()):
         history = EventHistory("int64", 1200.0)
-        history.apply(part_of(batch, 0, event))
+        history.apply(rows_of(batch, slice(0, event)))
         there = lists.candidates[row] >= 0
         asker = int(history.find([batch.src.values[event]])[0])
         names = everybody(batch)[lists.candidates[row, there]]
@@ -123,7 +122,7 @@ def whole_lists(batch, chosen):
     """Return columns of everybody, for each event."""
     history, played, columns = EventHistory("int64", 1200.0), 0, []
     for event in chosen.tolist():
-        history.apply(part_of(batch, played, event))
+        history.apply(rows_of(batch, slice(played, event)))
         played, names = event, everybody(batch)
         answer = np.flatnonzero(names == batch.dst.values[event])
         names = names[np.concatenate((answer, np.setdiff1d(np.arange(len(names)), answer)))]

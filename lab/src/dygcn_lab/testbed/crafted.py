@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.records import Int64, UInt64
 
 _MASK = (1 << 64) - 1
@@ -89,6 +90,14 @@ def _moved(block: bytes, state: int) -> bytes | None:
         other.append(byte_there)
         here, there = (here ^ byte) * _PRIME & _MASK, moved * _PRIME & _MASK
     return bytes(other) if here == there else None
+
+
+def longest_probe(ids: IdMap) -> int:
+    """Return the longest distance of an id from its home position in the table; usually about 20."""
+    mask = len(ids._table) - 1
+    at = np.flatnonzero(ids._table >= 0)
+    home = ids.hashes[ids._table[at]].astype(np.int64) & mask
+    return int(((at - home) & mask).max(initial=0))
 
 
 def pairs_of_one_place(nodes: int, bits: int) -> Int64:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dygcn.engine.events.columns import join_ids, python_ids, seconds, take
-from dygcn.engine.records import EventBatch, IdColumn, Int64, RelationColumn
+from dygcn.engine.records import EventBatch, Int64, RelationColumn
 from dygcn.errors import EventError, OptionError
 
 MANY_TIMES = 200
@@ -18,8 +18,8 @@ DEFAULT_PARTS = 40
 MANY_EVENTS, FEWER_PARTS = 1_000_000, 12  # playing a large history in many parts costs more than it teaches
 
 
-def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
-    """Return the given rows of a batch, as a batch."""
+def rows_of(batch: EventBatch, rows: Int64 | slice) -> EventBatch:
+    """Return the given rows of a batch, as a batch; those of a slice are views."""
     return EventBatch(
         take(batch.src, rows),
         take(batch.dst, rows),
@@ -28,24 +28,6 @@ def rows_of(batch: EventBatch, rows: Int64) -> EventBatch:
         None if batch.t is None else batch.t[rows],
         None if batch.relation is None else replace(batch.relation, codes=batch.relation.codes[rows]),
     )
-
-
-def part_of(batch: EventBatch, begin: int, end: int) -> EventBatch:
-    """Return the rows from `begin` to `end` of a batch as a view; `rows_of` would copy them."""
-    src, dst = (_slice_of(column, begin, end) for column in (batch.src, batch.dst))
-    weight, t, relation = batch.weight, batch.t, batch.relation
-    return EventBatch(
-        src,
-        dst,
-        batch.op[begin:end],
-        None if weight is None else weight[begin:end],
-        None if t is None else t[begin:end],
-        None if relation is None else replace(relation, codes=relation.codes[begin:end]),
-    )
-
-
-def _slice_of(column: IdColumn, begin: int, end: int) -> IdColumn:
-    return IdColumn(column.values[begin : end + (column.data is not None)], column.data)
 
 
 def sort_by_time(batch: EventBatch) -> EventBatch:
@@ -63,9 +45,8 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
     over 200 values, or no `t` at all (12 parts for more than a million events).
     """
     bounds = _bounds(batch, steps)
-    return [
-        rows_of(batch, np.arange(a, b)) for a, b in pairwise(np.unique(np.r_[0, bounds, len(batch)])) if b > a
-    ]
+    cuts = np.unique(np.r_[0, bounds, len(batch)])
+    return [rows_of(batch, np.arange(a, b)) for a, b in pairwise(cuts) if b > a]
 
 
 def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
@@ -81,9 +62,8 @@ def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
         return np.linspace(0, count, int(steps) + 1).round().astype(np.int64)
     if batch.t is None:
         raise OptionError("steps names values of t, but the events have no t; pass a number of equal parts")
-    return np.searchsorted(batch.t, np.asarray(sorted(map(seconds, steps)), np.float64), side="right").astype(
-        np.int64
-    )
+    ends = np.asarray(sorted(map(seconds, steps)), np.float64)
+    return np.searchsorted(batch.t, ends, side="right").astype(np.int64)
 
 
 def join_events(batches: Sequence[EventBatch]) -> EventBatch:
@@ -96,13 +76,12 @@ def join_events(batches: Sequence[EventBatch]) -> EventBatch:
     if len({batch.t is None for batch in filled}) > 1:
         raise EventError("some batches are dated and some are not; date all of them or none")
     weighted = any(batch.weight is not None for batch in filled)
+    weights = [np.ones(len(batch)) if batch.weight is None else batch.weight for batch in filled]
     return EventBatch(
         join_ids([batch.src for batch in filled]),
         join_ids([batch.dst for batch in filled]),
         np.concatenate([batch.op for batch in filled]),
-        np.concatenate([np.ones(len(b)) if b.weight is None else b.weight for b in filled])
-        if weighted
-        else None,
+        np.concatenate(weights) if weighted else None,
         None if filled[0].t is None else np.concatenate([b.t for b in filled if b.t is not None]),
         join_relations([batch.relation for batch in filled]),
     )

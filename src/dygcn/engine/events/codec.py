@@ -58,18 +58,6 @@ def read_events(
     `directed`: an edge of an undirected graph is then two events; if False, an edge that a matrix or an
     edge_index holds in both directions is one; None: edges as they stand. `related`: the graph has relations,
     so a column `relation` is looked for.
-
-    Examples
-    --------
-    >>> batch = read_events([("ann", "bob"), ("bob", "cat")])
-    >>> len(batch), batch.src.kind, batch.op.tolist()
-    (2, 'string', [1, 1])
-    >>> read_events({"user": ["ann"], "item": ["tea"]}, src="user", dst="item").dst.kind
-    'string'
-    >>> read_events({"src": [1], "dst": [2], "weight": [float("nan")]})
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.EventError: row 0: weight is nan; allowed is a finite number above 0 (remove by op -1)
     """
     names = column_names(related, **options)
     if isinstance(events, EventBatch) and names.rows is None and not names and (not ids or ":" not in ids):
@@ -314,11 +302,10 @@ def _import_frame(frame: Any) -> pa.Table | dict[str, Any]:
 
 
 def _from_table(table: pa.Table | dict[str, Any], names: ColumnNames) -> dict[str, Any]:
-    there = (
-        [name for name, values in table.items() if values is not None]
-        if isinstance(table, dict)
-        else table.schema.names
-    )
+    if isinstance(table, dict):
+        there = [name for name, values in table.items() if values is not None]
+    else:
+        there = table.schema.names
     found = names.columns_of(there)
     twice = [name for name in found.values() if there.count(name) > 1]
     if twice:

@@ -248,10 +248,12 @@ def common_ids(one: IdColumn, other: IdColumn) -> list[int | str]:
     return found
 
 
-def take(column: IdColumn, rows: NDArray[np.integer[Any]]) -> IdColumn:
-    """Return the given rows of a column, as a column."""
+def take(column: IdColumn, rows: NDArray[np.integer[Any]] | slice) -> IdColumn:
+    """Return the given rows of a column, as a column; those of a slice from a to b as a view."""
     if column.data is None:
         return IdColumn(column.values[rows])
+    if isinstance(rows, slice):
+        return IdColumn(column.values[rows.start : rows.stop + 1], column.data)
     return IdColumn(*strings_of(as_arrow(column).take(pa.array(rows))))
 
 

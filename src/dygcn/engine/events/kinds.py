@@ -42,14 +42,7 @@ _DECIMAL = "^(0|-?[1-9][0-9]{0,17})$"
 
 
 class KindId(NamedTuple):
-    """A node of a graph with kinds. It equals the plain tuple, and is ``kind:id`` as text.
-
-    Examples
-    --------
-    >>> one = KindId("item", 50)
-    >>> one == ("item", 50), str(one), one.id
-    (True, 'item:50', 50)
-    """
+    """A node of a graph with kinds. It equals the plain tuple, and is ``kind:id`` as text."""
 
     kind: str
     id: int | str
@@ -145,12 +138,6 @@ class Kinds:
         if kind not in self.names:
             raise OptionError(f"kind is {shown(kind)}; the kinds of this graph are {listed(self.names)}")
         return str(kind)
-
-    def check_event(self, kind: str) -> str:
-        """Return the kind that an event names; raise if the graph has no such kind."""
-        if kind not in self.names:
-            raise EventError(f"{shown(kind)} is no kind of this graph; its kinds are {listed(self.names)}")
-        return kind
 
     def is_id(self, one: object) -> TypeGuard[tuple[str, Any]]:
         """Return whether a value is one id (kind, id), and not a tuple of ids."""

@@ -26,7 +26,7 @@ from dygcn.engine.events.columns import (
 )
 from dygcn.engine.events.kinds import as_list
 from dygcn.engine.records import Bool, ForgetEvent, Int64
-from dygcn.errors import EventError
+from dygcn.errors import EventError, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -214,8 +214,8 @@ def _reason(one: object, own: str | None, of: str | None, end: str, kinds: Kinds
     try:
         if one is None:
             return f"{end} is empty; every event names two nodes"
-        if own is not None:
-            kinds.check_event(own)
+        if own is not None and own not in kinds.names:
+            return f"{end}: {shown(own)} is no kind of this graph; its kinds are {listed(kinds.names)}"
         kinds.written(*_with_kind_of_end(one, own, of))
     except EventError as error:
         return f"{end}: {error.reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import GenericAlias
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -69,21 +70,6 @@ class _KindEvent(_RelatedEvent[_Id], Generic[_Id], gc=False):
     dst_kind: str | None = None
 
 
-class _Remove(msgspec.Struct, Generic[_Id], gc=False):
-    """A removal, whose weight is ignored."""
-
-    src: _Id
-    dst: _Id
-    op: Literal[-1, "remove"]
-    t: _Whole | float | None = None
-    relation: Any = None
-
-
-class _KindRemove(_Remove[_Id], Generic[_Id], gc=False):
-    src_kind: str | None = None
-    dst_kind: str | None = None
-
-
 class _Forget(msgspec.Struct, Generic[_Id], gc=False):
     """A forget event: the id to forget."""
 
@@ -93,16 +79,17 @@ class _Forget(msgspec.Struct, Generic[_Id], gc=False):
 
 
 _BOTH: TypeAlias = _Whole | str
-_SHAPES: dict[str, tuple[Any, ...]] = {  # by type of ids: an event, one with a relation, a removal, a forget
-    "int64": (_Event[_Whole], _RelatedEvent[_Whole], _Remove[_Whole], _Forget[_Whole]),
-    "string": (_Event[str], _RelatedEvent[str], _Remove[str], _Forget[_Text]),
-    KINDS: (_KindEvent[_BOTH], _KindEvent[_BOTH], _KindRemove[_BOTH], _Forget[_Whole | _Text]),
+_SHAPES: dict[str, tuple[Any, ...]] = {  # by type of ids: an event, one with a relation, a forget event
+    "int64": (_Event[_Whole], _RelatedEvent[_Whole], _Forget[_Whole]),
+    "string": (_Event[str], _RelatedEvent[str], _Forget[_Text]),
+    KINDS: (_KindEvent[_BOTH], _KindEvent[_BOTH], _Forget[_Whole | _Text]),
 }
-_EVENTS, _RELATED, _REMOVES, _FORGETS = (
-    {ids: msgspec.json.Decoder(shapes[at]) for ids, shapes in _SHAPES.items()} for at in range(4)
+_EVENTS, _RELATED, _FORGETS = (
+    {ids: msgspec.json.Decoder(shapes[at]) for ids, shapes in _SHAPES.items()} for at in range(3)
 )
 _LISTS = {ids: msgspec.json.Decoder(GenericAlias(list, of[0])) for ids, of in _SHAPES.items()}
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_json(body: bytes, kind: str, limit: int, related: bool) -> MessageTable:
@@ -195,7 +182,7 @@ def _row_by_row(
         try:
             event: Any = decode(row)
         except NOT_READ as error:
-            event = _removal(row, kind, related)
+            event = _removal(row, decode, related)
             if event is None and b'"forget"' in row and (forget := _forget(index, row, kind)) is not None:
                 forgets.append(forget)
                 continue
@@ -229,21 +216,18 @@ def _forget(index: int, row: bytes, kind: str) -> ForgetEvent | None:
     return ForgetEvent(index, event.id, event.t) if fits else None
 
 
-def _removal(row: bytes, kind: str, related: bool) -> _Event[Any] | None:
+def _removal(row: bytes, decode: Callable[[bytes], Any], related: bool) -> Any:
+    """Return an event that removes an edge, whose weight may be anything; None: the row is something else."""
     if b"-1" not in row and b"remove" not in row and b"\\" not in row:  # a word may be escaped
         return None
     try:
-        event: Any = _REMOVES[kind].decode(row)
+        fields = _RAW_FIELDS.decode(row)
+        fields.pop("weight", None)
+        event = decode(msgspec.json.encode(fields))
     except NOT_READ:
         return None
-    if related and type(event.relation) not in (str, int):
-        return None
-    if isinstance(event, _KindRemove):
-        named = event.relation if related else None, event.src_kind, event.dst_kind
-        return _KindEvent(event.src, event.dst, event.op, msgspec.UNSET, event.t, *named)
-    if not related:
-        return _Event(event.src, event.dst, event.op, t=event.t)
-    return _RelatedEvent(event.src, event.dst, event.op, t=event.t, relation=event.relation)
+    fits = event.op in (-1, "remove") and not (related and event.relation is None)
+    return event if fits else None
 
 
 def _why(row: bytes, kind: str, error: Exception, whole: bool) -> str:

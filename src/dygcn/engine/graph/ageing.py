@@ -23,7 +23,7 @@ entries may be there twice, or of a pair that is no edge: they are passed over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,8 +45,6 @@ from dygcn.engine.graph.pairs import (
 
 if TYPE_CHECKING:
     from dygcn.engine.graph.adjacency import Adjacency
-    from dygcn.engine.graph.delta import GraphArrays
-    from dygcn.engine.graph.relations import Relations
     from dygcn.engine.graph.staging import NodeEvents, PairBuffers
     from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Int16, Int64, Nodes
 
@@ -115,6 +113,10 @@ class Contacts:
         return count.astype(np.float64) * np.exp2(-passed / self.half_life)
 
 
+def _ends_of(keys: Int64) -> tuple[Nodes, Nodes]:
+    return (keys >> 32).astype(np.int32), (keys & LOWER).astype(np.int32)
+
+
 class Memory:
     """The ghosts of a graph and its clock. The half-life is in units of `t`."""
 
@@ -140,13 +142,11 @@ class Memory:
 
     def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Remove from the queue, and return, the pairs whose ghosts may weigh less at this time."""
-        due = np.unique(ghosts.take_due(self.arrays, clock))
-        return (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
+        return _ends_of(np.unique(ghosts.take_due(self.arrays, clock)))
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Return the pairs that `take_due` would return, without removing them."""
-        due = keys_due(self._queue, clock)
-        a, b = (due >> 32).astype(np.int32), (due & LOWER).astype(np.int32)
+        a, b = _ends_of(keys_due(self._queue, clock))
         there = self.recall(a, b)[0] != 0
         return a[there], b[there]
 
@@ -177,19 +177,6 @@ class Memory:
         self._replace(**fresh)
 
 
-class _Graph(Protocol):
-    """The part of a graph that expiry reads."""
-
-    pull: Adjacency
-    buffers: PairBuffers
-    edge_count: int
-    contacts: Contacts | None
-    relations: Relations | None
-
-    @property
-    def arrays(self) -> GraphArrays: ...
-
-
 class Expiry:
     """Finds the edges that expire: `span` after their last contact."""
 
@@ -205,13 +192,13 @@ class Expiry:
         return queue
 
     def play(
-        self, graph: _Graph, events: NodeEvents, codes: Int16 | None = None, seen: Float64 | None = None
+        self, graph: Any, events: NodeEvents, codes: Int16 | None = None, seen: Float64 | None = None
     ) -> Int16 | None:
         """Insert removals of expiring edges between staged events; return the events' relation codes.
 
-        `seen` is the clock at each event, where other parts of a graph may have seen more.
+        `graph` is the `Graph` that has this. `seen` is the clock at each event, where other parts of a graph
+        may have seen more.
         """
-        assert graph.contacts is not None
         if len(self.queue) > 4 * graph.edge_count + 4096:
             self._tidy(graph.pull)
         count, clock, queue = len(events.op), events.contact_clock, self._reserve(2 * len(events.op))
@@ -237,10 +224,8 @@ class Expiry:
     def _insert(self, events: NodeEvents, count: int, codes: Int16 | None) -> Int16 | None:
         """Insert the removals that the loop found, each before its event."""
         at, keys, times = (one[:count] for one in self.arrays.arrays[2:5])
-        events.src, events.dst = (
-            np.insert(events.src, at, keys >> 32),
-            np.insert(events.dst, at, keys & LOWER),
-        )
+        events.src = np.insert(events.src, at, keys >> 32)
+        events.dst = np.insert(events.dst, at, keys & LOWER)
         events.op, events.weight = np.insert(events.op, at, LAPSE), np.insert(events.weight, at, 0)
         events.t, events.lapsed = np.insert(events.t, at, times), count
         return None if codes is None else np.insert(codes, at, 0)

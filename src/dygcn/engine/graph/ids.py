@@ -100,7 +100,7 @@ class IdMap:
         if len(column) == 0:
             return np.empty(0, np.int32)
         self.check_kind(column)
-        return loops.find_ids(self.arrays, column.values, column.data)
+        return loops.find_ids(self.arrays, column.values, column.data, False)
 
     def hashes_of(self, column: IdColumn) -> UInt64:
         """Return the keyed hash of each id, known or not: two ids of one hash cannot be made."""
@@ -223,7 +223,7 @@ class IdMap:
         more = _bytes_of(column)
         if not loops.has_capacity(self.arrays, len(column), more):
             self._grow(len(column), more)
-        return loops.intern_ids(self.arrays, column.values, column.data)
+        return loops.find_ids(self.arrays, column.values, column.data, True)
 
     def check_kind(self, *columns: IdColumn) -> None:
         """Refuse ids of another type."""
@@ -287,10 +287,6 @@ class IdMap:
         table = np.full(size, -1, np.int32)
         loops.rebuild_table(self._live(), table, self.hashes)
         return table
-
-    def longest_probe(self) -> int:
-        """Return the longest distance of an id from its home position in the table; usually about 20."""
-        return loops.longest_probe(self.arrays)
 
     def names(self, nodes: Nodes) -> IdColumn:
         """Return the user ids of nodes."""

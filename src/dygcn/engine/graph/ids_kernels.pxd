@@ -45,9 +45,7 @@ cpdef int64_t find_string(IdArrays ids, const uint8_t[::1] data) noexcept
 @cython.locals(texts=bint, out=uint64_t[::1])
 cpdef object hash_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
 @cython.locals(texts=bint, out=int32_t[::1])
-cpdef object find_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
-@cython.locals(texts=bint, out=int32_t[::1])
-cpdef object intern_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data)
+cpdef object find_ids(IdArrays ids, const int64_t[::1] values, const uint8_t[::1] data, bint new)
 @cython.locals(texts=bint, n=Py_ssize_t, out=int32_t[:, ::1])
 cpdef object resolve(
     IdArrays ids, const int64_t[::1] src, const uint8_t[::1] src_data, const int64_t[::1] dst,
@@ -64,7 +62,5 @@ cdef object _check_nodes(IdArrays ids, const int32_t[::1] nodes)
 cdef void _take_out(IdArrays ids, int64_t node, int64_t mask) noexcept nogil
 @cython.locals(at=int64_t)
 cpdef object rebuild_table(const int32_t[::1] nodes, int32_t[::1] table, const uint64_t[::1] hashes)
-@cython.locals(at=int64_t, longest=int64_t, steps=int64_t)
-cpdef object longest_probe(IdArrays ids)
 @cython.locals(ends=int64_t[::1], out=uint8_t[::1])
 cpdef object gather_strings(IdArrays ids, const int32_t[::1] nodes)

@@ -188,31 +188,21 @@ def hash_ids(ids: IdArrays, values: Int64, data: Any) -> UInt64:
     return hashes
 
 
-def find_ids(ids: IdArrays, values: Int64, data: Any) -> Nodes:
-    """Return the node of each id, or -1."""
+def find_ids(ids: IdArrays, values: Int64, data: Any, new: bool) -> Nodes:
+    """Return the node of each id. An id never seen gets a recycled node or the next one if `new`, else -1."""
     texts = data is not None
     nodes = np.empty(len(values) - texts, np.int32)
     out = nodes
     with cython.nogil:
         for i in range(len(out)):
-            if texts:
+            if texts and new:
+                out[i] = _intern_string(ids, data, values[i], values[i + 1] - values[i])
+            elif texts:
                 out[i] = _find_string(ids, data, values[i], values[i + 1] - values[i])
+            elif new:
+                out[i] = _intern_int(ids, values[i], _hash_int(ids, values[i]))
             else:
                 out[i] = _find_int(ids, values[i])
-    return nodes
-
-
-def intern_ids(ids: IdArrays, values: Int64, data: Any) -> Nodes:
-    """Return the node of each id; ids never seen get a recycled node or the next one."""
-    texts = data is not None
-    nodes = np.empty(len(values) - texts, np.int32)
-    out = nodes
-    with cython.nogil:
-        for i in range(len(out)):
-            if texts:
-                out[i] = _intern_string(ids, data, values[i], values[i + 1] - values[i])
-            else:
-                out[i] = _intern_int(ids, values[i], _hash_int(ids, values[i]))
     return nodes
 
 
@@ -316,17 +306,6 @@ def rebuild_table(nodes: Nodes, table: Int32, hashes: UInt64) -> None:
             while table[at] >= 0:
                 at = (at + 1) & mask
             table[at] = nodes[i]
-
-
-def longest_probe(ids: IdArrays) -> int:
-    """Return the longest distance of a node from its home position."""
-    mask, longest = len(ids.table) - 1, 0
-    with cython.nogil:
-        for at in range(len(ids.table)):
-            if ids.table[at] >= 0:
-                steps = (at - (word(ids.hashes[ids.table[at]]) & mask)) & mask
-                longest = max(longest, steps)
-    return longest
 
 
 def gather_strings(ids: IdArrays, nodes: Nodes) -> tuple[Int64, Bytes]:

@@ -12,8 +12,7 @@ from dygcn.engine.graph.ageing import Contacts, Expiry, Memory
 from dygcn.engine.graph.constants import DEEPEST
 from dygcn.engine.graph.delta import GraphArrays, NodeArrays
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
-from dygcn.engine.graph.on_grid import checked_units
-from dygcn.engine.graph.relations import Relations
+from dygcn.engine.graph.relations import Relations, checked_units
 from dygcn.engine.graph.staging import PairBuffers
 from dygcn.engine.graph.ticks import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.records import Bool, EventBatch, Float32, Float64, IdColumn, Int8, Int64, Nodes

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn.engine.events import join_ids, moment, take
-from dygcn.engine.events.batches import part_of
+from dygcn.engine.events import join_ids, moment, rows_of, take
 from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import columns, counting
@@ -128,7 +127,7 @@ class EventHistory:
         """Number both ends of events, in the order in which counting will; return the numbers."""
         found = []
         for begin in range(0, len(batch), _BLOCK):
-            part = part_of(batch, begin, min(begin + _BLOCK, len(batch)))
+            part = rows_of(batch, slice(begin, min(begin + _BLOCK, len(batch))))
             found.append(self._numbers(part.src, part.dst, part.op))
         src, dst = np.concatenate(found, axis=1)
         return src, dst
@@ -161,7 +160,7 @@ class EventHistory:
             return
         batch, now = self._staged
         while (start := int(self._sizes[columns.PLAYED])) < len(batch):
-            part = part_of(batch, start, min(start + _BLOCK, len(batch)))
+            part = rows_of(batch, slice(start, min(start + _BLOCK, len(batch))))
             seen, op = self.ids.high, part.op
             src, dst = self._numbers(part.src, part.dst, op)
             t = self._dates(part, now)

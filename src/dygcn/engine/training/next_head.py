@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import join_events, take
-from dygcn.engine.events.batches import part_of
+from dygcn.engine.events import join_events, rows_of, take
 from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models.links import NextHead, count_products, next_columns, pair_products
@@ -180,13 +179,13 @@ class NextSample:
             for row in np.flatnonzero((events >= 0) & (events < len(part))).tolist():
                 event, there = int(events[row]), self._lists.candidates[row] >= 0
                 if event > seen:
-                    state.apply(part_of(part, seen, event))
+                    state.apply(rows_of(part, slice(seen, event)))
                     seen = event
                 asker = state.graph.find(take(part.src, np.array([event])))
                 others = state.graph.find(take(self._names, self._lists.candidates[row, there]))
                 self._products[row, there] = products_of(state, np.concatenate((asker, others)))
         if step + 1 < len(self._parts):
-            state.apply(part_of(part, seen, len(part)))
+            state.apply(rows_of(part, slice(seen, len(part))))
 
     def fit(self) -> NextHead | None:
         """Return the score of the next event; None if there are too few lists."""

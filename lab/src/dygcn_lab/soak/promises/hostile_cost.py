@@ -26,7 +26,7 @@ from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.promises.flood import time_floods
 from dygcn_lab.soak.promises.images import memory_folder
-from dygcn_lab.testbed.crafted import ids_of_one_place, names_of_one_key
+from dygcn_lab.testbed.crafted import ids_of_one_place, longest_probe, names_of_one_key
 from dygcn_lab.testbed.seeding import seeded, small_model
 from dygcn_lab.testbed.served import served_process
 
@@ -76,7 +76,7 @@ def probes(size: int) -> dict[str, int]:
     for name, (kind, ids) in chosen.items():
         live = start(small_model(kind))
         live.update({"src": ids[: size // 2], "dst": ids[size // 2 : 2 * (size // 2)]})
-        found[name] = live._state.graph.ids.longest_probe()
+        found[name] = longest_probe(live._state.graph.ids)
     return found
 
 
