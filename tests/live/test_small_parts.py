@@ -56,9 +56,6 @@ def test_positions_on_a_map():
     assert plotting.place_beside(np.eye(2, dtype=np.float32), corners, other, count=1).tolist() == [
         [8.0, 0.0]
     ]
-    starts, ends = np.zeros((2, 3), np.float32), np.array([[4, 0, 0], [0, 0, 3]], np.float32)
-    _, arrows, times = plotting.move_map(starts, ends, np.array([4.0, 3.0]))
-    assert (np.linalg.norm(arrows, axis=1).round(6).tolist(), times) == ([4.0, 3.0], 1.0)
 
 
 def test_rows_are_turned_onto_the_old_ones():

@@ -12,7 +12,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import OpenTrial, OptionError, UnknownNode
-from dygcn.live import plotting, view
+from dygcn.live import view
 
 RANDOM = np.random.default_rng(3)
 EDGES = sorted({(int(a), int(b)) for a, b in RANDOM.integers(0, 40, (120, 2)) if a < b})
@@ -367,66 +367,6 @@ def test_a_table_of_many_moves_is_short_and_one_of_a_trial_is_there_after_it(liv
     with live.what_if(add=[(1, 999)]) as trial:
         pass
     assert trial.changes[0]._repr_html_() == f"<code>{trial.changes[0]!r}</code>"
-
-
-def test_moves_are_drawn(live):
-    pytest.importorskip("matplotlib").use("Agg")
-    live.track(distances=True)
-    change = live.update(add=[(1, 39), (2, 38), (3, 99)])
-    ax = change.plot()
-    there = np.isfinite(change.distance).sum()
-    assert len(ax.collections[0].get_offsets()) == there
-    furthest = np.nanargmax(change.distance)
-    assert ax.texts[0].get_text() == str(change.ids[furthest])
-
-
-@pytest.mark.parametrize("pair", [(20, 25), (11, 30)])
-def test_arrows_are_as_long_as_vectors_moved(live, pair):
-    pytest.importorskip("matplotlib").use("Agg")
-    live.track(distances=True)
-    change = live.update(add=[pair])
-    arrows = change.plot().collections[1]
-    drawn = np.hypot(arrows.U, arrows.V)
-    true = -np.sort(-change.distance[np.isfinite(change.distance)])
-    assert true[0] > 3 * true[-1]
-    assert np.allclose(drawn / drawn[0], true / true[0], rtol=1e-6)
-    color = arrows.norm(true)
-    assert color[0] == pytest.approx(1)
-    assert color[len(true) // 2] > 0.1  # short moves can be told apart; on a linear scale, 0.05
-    assert color[-1] == pytest.approx(0, abs=1e-6)
-
-
-@pytest.mark.parametrize("dim", [1, 2, 8])
-def test_a_move_is_drawn_in_its_direction(dim):
-    before = np.random.default_rng(0).standard_normal((6, dim)).astype(np.float32)
-    after = before.copy()
-    after[0] = before[1]
-    start, arrows, times = plotting.move_map(before, after, np.linalg.norm(after - before, axis=1))
-    assert times == 1
-    apart = start[1] - start[0]
-    assert arrows[0] @ apart == pytest.approx(np.linalg.norm(arrows[0]) * np.linalg.norm(apart))
-    assert not arrows[1:].any()
-
-
-def test_moves_that_are_short_are_drawn_longer_all_alike():
-    before = np.eye(4, dtype=np.float32)
-    distance = np.array([1e-3, 1e-4, 0, 0])
-    after = before + np.diag(distance).astype(np.float32)
-    _, arrows, times = plotting.move_map(before, after, distance)
-    assert np.allclose(np.linalg.norm(arrows, axis=1), distance * times)
-    assert 0.1 < 1e-3 * times < 0.5
-    assert [plotting._round_down(one) for one in (0.1, 1.9, 2, 4.9, 5, 10, 499, 1e4)] == [
-        1, 1, 2, 2, 5, 10, 200, 1e4
-    ]  # fmt: skip
-
-
-def test_no_moves_are_a_picture_too(live):
-    pytest.importorskip("matplotlib").use("Agg")
-    live.track(distances=True)
-    assert live.update(add=[(500, 501)]).plot().get_title().startswith("0 vectors")
-    one = live.update(add=[(1, 500)]).plot(most=1)
-    assert len(one.texts) == 1
-    one.figure.canvas.draw()
 
 
 def test_a_durable_embedding_tracks_distances(tmp_path):

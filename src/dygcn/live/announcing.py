@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 _ORDERS = 2
 
 
-def announces(state: StateReader) -> bool:
-    """Return whether the rule has the number of orders that a tolerance needs."""
-    return state.exact.orders == _ORDERS
-
-
 def check_orders(state: StateReader, tolerance: float) -> float:
     """Return the tolerance; raise FeatureError unless the rule is exact and has the orders for one."""
-    if not announces(state) and tolerance:
+    if state.exact.orders != _ORDERS and tolerance:
         raise FeatureError(
             f"a tolerance is for models with orders={_ORDERS}, and this one has {state.exact.orders}: "
             "everything that moved is published; 0 is allowed"

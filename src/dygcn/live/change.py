@@ -12,7 +12,7 @@ from dygcn.engine.models.links import norms
 from dygcn.engine.models.surprise import reason_names
 from dygcn.engine.records import Changed
 from dygcn.errors import DygcnError, OptionError, StaleChange
-from dygcn.live import exporting, plotting
+from dygcn.live import exporting
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.guard import Guarded
 from dygcn.live.search.nearest import VectorCache
@@ -228,36 +228,6 @@ class Change:
             columns["distance"] = self.distance
         return exporting.as_frame(self.ids, columns)
 
-    def plot(self, most: int = 500, ax: Any = None) -> Any:
-        """Draw the vectors that moved furthest: from where to where. Needs matplotlib (extra ``plot``).
-
-        Call ``live.track(distances=True)`` before the update. Nodes that were not in the graph before are
-        left out.
-
-        Grey dots are the vectors before, in the plane in which they differ most. The length of an arrow is
-        the distance that the whole vector moved, in all dimensions, times the number in the title; its
-        direction is that of the move in the plane. Colours are distances on a logarithmic scale, and the
-        five that moved furthest are named.
-
-        Parameters
-        ----------
-        most
-            How many vectors, those that moved furthest.
-        ax
-            Axes of matplotlib to draw into.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            What was drawn into.
-        """
-        distance = self.distance
-        there = np.flatnonzero(np.isfinite(distance))
-        far = there[np.argsort(-distance[there], kind="stable")[:most]]
-        assert self._before is not None
-        names = self.ids[far].tolist()
-        return plotting.plot_moves(names, self._before[far], self.vectors[far], distance[far], ax)
-
     @property
     def vectors(self) -> Float32:
         """The vectors of `ids`, computed when asked for.
@@ -338,5 +308,5 @@ class DistanceTracker:
         known = nodes < len(self._here)
         known[known] = self._here[nodes[known]]
         rows = np.full((len(nodes), self._cache.state.model.dim), np.nan, np.float32)
-        rows[known] = self._cache.peek(nodes[known])
+        rows[known] = self._cache.arrays()[0][nodes[known]]
         return rows

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dygcn._progress import Asked
-    from dygcn.engine.models.contracts import StateImage, StateWriter
+    from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.records import Int64
     from dygcn.live import refitting
     from dygcn.live.announcing import Unsaid
@@ -356,14 +356,13 @@ class LiveEmbedding(EmbeddingView):
                 "restart() takes a fresh base"
             )
 
-        def image() -> StateImage:
+        with self._guard.held():
             if self._state.torn:
                 self._state.complete()
             else:
                 self._guard.check()
-            return self._state.image()[0]
-
-        return LiveEmbedding(State.from_image(self.model, self._guard.run_torn(image)), self.version)
+            image = self._state.image()[0]
+        return LiveEmbedding(State.from_image(self.model, image), self.version)
 
     def refit(self: EmbeddingView, progress: Asked = "auto") -> refitting.Refit[LiveEmbedding]:
         """Make new rows of a walk model, next to the old ones; see `Refit`. The embedding does not change.

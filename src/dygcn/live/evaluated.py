@@ -61,7 +61,10 @@ class Judged:
     @cached_property
     def rows(self) -> dict[str, dict[str, Interval]]:
         """The measures of each method, the best MRR first."""
-        found = {name: dict(zip(MEASURES, self._intervals(name), strict=True)) for name in self.ranks}
+        found = {
+            name: dict(zip(MEASURES, self._bootstrap(measures_of(ranks)), strict=True))
+            for name, ranks in self.ranks.items()
+        }
         return dict(sorted(found.items(), key=lambda one: -one[1]["MRR"].mean))
 
     @cached_property
@@ -97,9 +100,6 @@ class Judged:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything except the ranks, for JSON."""
-        rows = {
-            name: {measure: one._asdict() for measure, one in row.items()} for name, row in self.rows.items()
-        }
         return {
             "questions": len(self.askers),
             "askers": len(np.unique(self.askers)),
@@ -107,7 +107,10 @@ class Judged:
             "rival": self.rival,
             "difference": self.difference._asdict(),
             "sentence": self.sentence,
-            "rows": rows,
+            "rows": {
+                name: {measure: one._asdict() for measure, one in row.items()}
+                for name, row in self.rows.items()
+            },
         }
 
     def lines(self) -> list[str]:
@@ -119,9 +122,6 @@ class Judged:
             for name, row in self.rows.items()
         ]
         return [line.rstrip() for line in (head, *body)]
-
-    def _intervals(self, name: str) -> list[Interval]:
-        return self._bootstrap(measures_of(self.ranks[name]))
 
     @cached_property
     def _counts(self) -> Float64:
@@ -234,16 +234,13 @@ class Evaluation:
 
     def to_pandas(self) -> Any:
         """Return a pandas frame: a row for each table and method, measures and ends of their intervals."""
-        keys, rows = [], []
-        for table, judged in self.tables.items():
-            for method, row in judged.rows.items():
-                keys.append((table, method))
-                rows.append([number for measure in MEASURES for number in row[measure]])
+        rows = {
+            (table, method): [number for measure in MEASURES for number in row[measure]]
+            for table, judged in self.tables.items()
+            for method, row in judged.rows.items()
+        }
         columns = [f"{measure}{end}" for measure in MEASURES for end in ("", " low", " high")]
-        frame = exporting.as_frame(np.arange(len(rows)), np.array(rows), columns)
-        frame.insert(0, "questions", [key[0] for key in keys])
-        frame.insert(1, "method", [key[1] for key in keys])
-        return frame.set_index(["questions", "method"])
+        return exporting.as_frame(list(rows), [*rows.values()], columns).rename_axis(["questions", "method"])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the MRR of each method with its interval; return the axes (extra ``plot``)."""

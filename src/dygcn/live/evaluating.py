@@ -96,7 +96,7 @@ def evaluate(
     with one_blas_thread(), progress_of(progress, plan_of(**options)) as notify:
         live = fit(ReadEvents(ids, stream.rows(0, stream.cut)), progress=notify, **options)
         replay = _Evaluator(stream, live, seed, notify)
-        found = replay.run(stream.draw(stream.end, len(stream.seen), questions, seed))
+        found = replay.run(stream.draw(stream.end, len(stream.row), questions, seed))
     return dataclasses.replace(found, seconds=time.perf_counter() - begun)
 
 

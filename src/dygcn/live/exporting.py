@@ -54,8 +54,8 @@ def id_columns(ids: IdMap, nodes: Nodes, name: str = "id") -> dict[str, pa.Array
 
 
 def as_frame(
-    ids: NDArray[Any],
-    rows: Float32 | Float64 | dict[str, NDArray[Any]],
+    ids: NDArray[Any] | list[Any],
+    rows: Float32 | Float64 | list[Any] | dict[str, NDArray[Any]],
     columns: list[str] | None = None,
     index: str = "id",
 ) -> Any:

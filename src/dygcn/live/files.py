@@ -6,9 +6,9 @@ The state of the exact rule follows, bit for bit; other rules say what of theirs
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -25,17 +25,15 @@ from dygcn.errors import DamagedFolder
 from dygcn.live.announcing import Unsaid
 from dygcn.live.changed import FeedImage
 from dygcn.live.model_files import (
-    FilterSettings,
     FolderSettings,
-    GivenSettings,
     LogPosition,
-    clock_of,
     history_tensors,
     id_tensors,
     model_tensors,
     read_history,
     read_model,
     refuse,
+    settings_of,
     take_ids,
 )
 
@@ -48,6 +46,13 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Nodes
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
+_GRAPH = {
+    "a": np.int32,
+    "b": np.int32,
+    "weight": np.int64,
+    "ghost_weight": np.int64,
+    "ghost_t": np.float64,
+}
 _CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
 _PARTS = {"pair": np.int64, "relation": np.int16, "weight": np.int64}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
@@ -96,38 +101,13 @@ def take_snapshot(
     feed: Callable[[Nodes], tuple[FeedImage, int]] | None = None,
 ) -> Snapshot:
     """Return the current state; slow work, such as sorting, is left to `Snapshot.write`."""
-    model = state.model
-    (image, nodes), given = state.loose_image(), model.projection
-    moves = None
+    image, nodes = state.loose_image()
+    moves, graph = None, state.graph
     if log is not None and feed is not None:
         moves, log.floor = feed(nodes)
-    settings = FolderSettings(
-        model.rule,
-        model.orders,
-        model.ids,
-        model.features,
-        model.seed,
-        model.directed,
-        model.grid,
-        model.half_life,
-        image.graph.clock,
-        version,
-        len(state.graph),
-        state.graph.edge_count,
-        model.spec.settings(),
-        model.unit,
-        dict(model.links),
-        log,
-        0 if model.table is None else model.table.window,
-        model.whole or msgspec.UNSET,
-        msgspec.UNSET if given is None else GivenSettings(given.share, given.columns),
-        dict(model.relations) or msgspec.UNSET,
-        msgspec.UNSET if model.following is None else model.following,
-        msgspec.UNSET if image.history is None else clock_of(image.history),
-        msgspec.UNSET if model.filter is None else FilterSettings.of(model.filter),
-        msgspec.UNSET if model.expire is None else model.expire,
-    )
-    return Snapshot(settings, model, image, moves)
+    counts = {"clock": image.graph.clock, "nodes": len(graph), "edges": graph.edge_count}
+    settings = settings_of(state.model, image.history, version=version, log=log, **counts)
+    return Snapshot(settings, state.model, image, moves)
 
 
 def load_state(path: str | os.PathLike[str]) -> tuple[State, int]:
@@ -163,12 +143,7 @@ def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
     return {
         **id_tensors("ids", graph.ids),
         "own": graph.own.astype(np.uint8),
-        "a": graph.a,
-        "b": graph.b,
-        "weight": graph.weight,
-        "ghost_weight": graph.ghost_weight,
-        "ghost_t": graph.ghost_t,
-        **({} if unit is None else {name: getattr(graph, name) for name in _CONTACTS}),
+        **{name: getattr(graph, name) for name in (_GRAPH if unit is None else _GRAPH | _CONTACTS)},
         **({} if graph.parts is None else {f"part_{name}": getattr(graph.parts, name) for name in _PARTS}),
         **history_tensors(image.history),
         **image.tensors,
@@ -214,30 +189,15 @@ def _read_image(settings: FolderSettings, tensors: Tensors, model: Model) -> Sta
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
     history = None
-    if settings.following is not msgspec.UNSET and settings.history_clock is not msgspec.UNSET:
+    if settings.following is not None and settings.history_clock is not msgspec.UNSET:
         history = read_history(settings.ids, settings.history_clock, tensors)
     kept = model.spec.read_state(tensors, len(ids), int(own.sum()), model.dim, model.new_features())
-    contact, activity, pair_t, pair_count = (
-        np.empty(0, dtype) if settings.unit is None else _take(tensors, name, dtype)
-        for name, dtype in _CONTACTS.items()
-    )
-    graph = GraphImage(
-        ids,
-        own.astype(np.bool_),
-        _take(tensors, "a", np.int32),
-        _take(tensors, "b", np.int32),
-        _take(tensors, "weight", np.int64),
-        _take(tensors, "ghost_weight", np.int64),
-        _take(tensors, "ghost_t", np.float64),
-        settings.clock,
-        contact,
-        activity,
-        pair_t,
-        pair_count,
-    )
+    arrays: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in _CONTACTS.items()}
+    read = _GRAPH if settings.unit is None else _GRAPH | _CONTACTS
+    arrays |= {name: _take(tensors, name, dtype) for name, dtype in read.items()}
     if model.relations:
-        parts = Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
-        graph = replace(graph, parts=parts)
+        arrays["parts"] = Parts(*(_take(tensors, f"part_{name}", dtype) for name, dtype in _PARTS.items()))
+    graph = GraphImage(ids, own.astype(np.bool_), clock=settings.clock, **arrays)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
     return StateImage(graph, kept, history)

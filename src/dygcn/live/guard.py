@@ -43,13 +43,23 @@ class Guard:
         self._state = state
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
-        """Hold the lock for a trial. A trial that an interrupt left open makes the state torn."""
-        transaction, held = self._state.transaction, False
+    def held(self) -> Iterator[None]:
+        """Hold the lock, even if the state is torn."""
+        held = False
         try:
             held = self.lock.acquire(blocking=self.waits)
             if not held:
                 raise ConcurrentUse(_BUSY)
+            yield
+        finally:
+            if held and self.owned():
+                self.lock.release()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Hold the lock for a trial. A trial that an interrupt left open makes the state torn."""
+        transaction = self._state.transaction
+        with self.held():
             self.check()
             open_before = len(transaction.trials)
             try:
@@ -57,9 +67,6 @@ class Guard:
             finally:
                 if len(transaction.trials) > open_before:
                     transaction.torn = True
-        finally:
-            if held and self.owned():
-                self.lock.release()
 
     def owned(self) -> bool:
         """Return whether the current thread holds the lock."""
@@ -86,18 +93,6 @@ class Guard:
             if transaction.torn or transaction.trials or self.trial is not None:
                 self.check()
             return call(*arguments, **options)
-        finally:
-            if held:
-                self.lock.release()
-
-    def run_torn(self, call: Callable[[], _R]) -> _R:
-        """Make a call under the lock, even if the state is torn."""
-        held = False
-        try:
-            held = self.lock.acquire(blocking=self.waits)
-            if not held:
-                raise ConcurrentUse(_BUSY)
-            return call()
         finally:
             if held:
                 self.lock.release()

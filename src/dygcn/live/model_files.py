@@ -86,13 +86,8 @@ class FilterSettings(msgspec.Struct, forbid_unknown_fields=True):
     asks: tuple[str, ...]
     answers: tuple[str, ...]
 
-    @staticmethod
-    def of(head: FilterHead) -> FilterSettings:
-        """Return the settings of a head."""
-        return FilterSettings(*(getattr(head, name) for name in FilterSettings.__struct_fields__))
 
-
-class FolderSettings(msgspec.Struct, forbid_unknown_fields=True):
+class FolderSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The live embedding's part of the manifest."""
 
     rule: str
@@ -102,23 +97,49 @@ class FolderSettings(msgspec.Struct, forbid_unknown_fields=True):
     seed: int
     directed: bool
     weight_grid: float
-    half_life: float | None
     clock: float | None
     version: int
     nodes: int
     edges: int
+    half_life: float | None = None
     rule_settings: dict[str, Any] | None = msgspec.field(default=None, name="paper")
     unit: float | None = None
     links: dict[str, LinkHead] = {}
     log: LogPosition | None = None
     window: int = 0  # steps of the walks that the rows of the model were made of
-    whole_weights: bool | msgspec.UnsetType = msgspec.UNSET  # written where it is so, and only there
-    given: GivenSettings | msgspec.UnsetType = msgspec.UNSET  # where features stand beside the rows
-    relations: dict[str, float] | msgspec.UnsetType = msgspec.UNSET  # likewise
-    following: NextHead | msgspec.UnsetType = msgspec.UNSET  # where a history is kept
+    whole_weights: bool = False
+    given: GivenSettings | None = None  # where features stand beside the rows
+    relations: dict[str, float] = {}
+    following: NextHead | None = None  # where a history is kept
     history_clock: float | msgspec.UnsetType | None = msgspec.UNSET  # likewise; None: it has no event
-    filter: FilterSettings | msgspec.UnsetType = msgspec.UNSET  # where there is one
-    expire: float | msgspec.UnsetType = msgspec.UNSET  # where edges leave by the clock
+    filter: FilterSettings | None = None
+    expire: float | None = None  # where edges leave by the clock
+
+
+_OF_MODEL = ("ids", "features", "seed", "directed", "half_life", "unit", "following", "expire")
+
+
+def settings_of(model: Model, history: HistoryImage | None, **of_graph: Any) -> FolderSettings:
+    """Return the settings of a model, with those of a graph and its log."""
+    given, head = model.projection, model.filter
+    clock: float | msgspec.UnsetType | None = msgspec.UNSET
+    if history is not None:
+        clock = history.clock if math.isfinite(history.clock) else None  # JSON has no infinity
+    return FolderSettings(
+        rule=model.rule,
+        orders=model.orders,
+        weight_grid=model.grid,
+        rule_settings=model.spec.settings(),
+        links=dict(model.links),
+        window=0 if model.table is None else model.table.window,
+        whole_weights=model.whole,
+        given=None if given is None else GivenSettings(given.share, given.columns),
+        relations=dict(model.relations),
+        history_clock=clock,
+        filter=head and FilterSettings(*(getattr(head, name) for name in FilterSettings.__struct_fields__)),
+        **{name: getattr(model, name) for name in _OF_MODEL},
+        **of_graph,
+    )
 
 
 def refuse(faults: dict[str, bool], about: str = "") -> None:
@@ -139,13 +160,9 @@ def take_ids(tensors: Tensors, name: str, kind: str) -> IdColumn:
     if kind == "int64":
         return IdColumn(values)
     data = take_tensor(tensors, f"{name}_utf8", np.uint8)
-    lengths = np.diff(values)
-    if (
-        len(values) == 0
-        or values[0] != 0
-        or values[-1] != len(data)
-        or ((lengths < 0) | (lengths > 256)).any()
-    ):
+    lengths = np.diff(values, prepend=0)  # the first offset is 0
+    fit = len(values) > 0 and values[-1] == len(data)
+    if not fit or lengths[0] != 0 or ((lengths < 0) | (lengths > 256)).any():
         raise ValueError("ids whose offsets do not fit")
     text = data.tobytes()
     text.decode("utf-8")
@@ -166,24 +183,14 @@ def model_tensors(model: Model) -> Tensors:
         tensors["table_rows"] = model.table.rows
     if model.projection is not None:
         tensors |= {"given_matrix": model.projection.matrix, "given_offset": model.projection.offset}
-    tensors |= filter_tensors(model.filter) | model.spec.tensors()
+    if model.filter is not None:
+        tensors |= id_tensors("filter_ids", model.filter.ids)
+        tensors |= {"filter_rows": model.filter.rows, "filter_weights": model.filter.weights}
     if model.baseline is not None:
         tensors |= id_tensors("baseline_ids", model.baseline.ids)
         tensors["baseline_vectors"] = model.baseline.vectors
         tensors |= {f"baseline_h{k}": rows for k, rows in enumerate(model.baseline.messages)}
-    return tensors
-
-
-def filter_tensors(head: FilterHead | None) -> Tensors:
-    """Return the rows of a filter, by their names in the file."""
-    if head is None:
-        return {}
-    return {**id_tensors("filter_ids", head.ids), "filter_rows": head.rows, "filter_weights": head.weights}
-
-
-def clock_of(history: HistoryImage) -> float | None:
-    """Return the clock of a history, None before its first event: JSON has no infinity."""
-    return history.clock if math.isfinite(history.clock) else None
+    return tensors | model.spec.tensors()
 
 
 def history_tensors(history: HistoryImage | None) -> Tensors:
@@ -214,14 +221,13 @@ def _check_settings(settings: FolderSettings) -> None:
         f"unit {settings.unit}": settings.unit is not None and not LEAST_UNIT < settings.unit < GREATEST_UNIT,
         f"scores of links {sorted(settings.links)} that do not fit": not _links_fit(settings),
         f"version {settings.version}": settings.version < 0,
-        "whole weights on another grid, or with a memory": settings.whole_weights is True
+        "whole weights on another grid, or with a memory": settings.whole_weights
         and (settings.weight_grid, settings.half_life) != (1.0, None),
-        f"expire {settings.expire}": settings.expire is not msgspec.UNSET
+        f"expire {settings.expire}": settings.expire is not None
         and (settings.unit is None or settings.half_life is not None or not 0 < settings.expire < math.inf),
         f"window {settings.window}": not 0 <= settings.window <= 16,
         f"seed {settings.seed}": not 0 <= settings.seed < 2**63,
-        "features beside the rows": (settings.features == "walks+given")
-        != (settings.given is not msgspec.UNSET),
+        "features beside the rows": (settings.features == "walks+given") != (settings.given is not None),
     }
     refuse(faults)
 
@@ -255,40 +261,31 @@ def read_model(settings: FolderSettings, tensors: Tensors) -> Model:
         raise ValueError(f"{settings.features} features with a scale other than 1")
     spec = kind.read(settings.rule_settings, tensors, settings.orders, (width, dim))
     baseline = _read_baseline(settings, tensors, width, dim) if settings.features == "embedding" else None
-    shape = settings.ids, settings.directed, settings.unit
-    head = None if settings.filter is msgspec.UNSET else read_filter(settings.filter, tensors, *shape)
+    head = None if settings.filter is None else _read_filter(settings, settings.filter, tensors)
     if tensors:
         raise ValueError(f"unknown tensors {sorted(tensors)}")
+    if settings.following is not None:
+        _check_next(settings.following, settings.orders)
     return Model(
         weights,
-        settings.ids,
-        settings.features,
-        scales,
-        settings.seed,
-        settings.directed,
-        settings.weight_grid,
-        settings.half_life,
-        spec,
-        baseline,
-        settings.unit,
-        settings.links,
-        table,
-        settings.whole_weights is True,
-        projection,
-        {} if settings.relations is msgspec.UNSET else check_relation_weights(settings.relations),
-        None if settings.following is msgspec.UNSET else checked_next(settings.following, settings.orders),
-        head,
-        None if settings.expire is msgspec.UNSET else settings.expire,
+        scales=scales,
+        grid=settings.weight_grid,
+        spec=spec,
+        baseline=baseline,
+        links=settings.links,
+        table=table,
+        whole=settings.whole_weights,
+        projection=projection,
+        relations=check_relation_weights(settings.relations) if settings.relations else {},
+        filter=head,
+        **{name: getattr(settings, name) for name in _OF_MODEL},
     )
 
 
 def _read_projection(settings: FolderSettings, tensors: Tensors) -> Projection:
-    matrix, offset = (
-        take_tensor(tensors, "given_matrix", np.float32, 2),
-        take_tensor(tensors, "given_offset", np.float32),
-    )
-    given = settings.given
-    if isinstance(given, msgspec.UnsetType) or not 0 < given.share < 1:
+    matrix = take_tensor(tensors, "given_matrix", np.float32, 2)
+    offset, given = take_tensor(tensors, "given_offset", np.float32), settings.given
+    if given is None or not 0 < given.share < 1:
         raise ValueError("a block of features without a share of the vectors")
     if offset.shape != matrix.shape[1:] or not 1 <= matrix.shape[1] <= _LARGEST_SIDE or len(matrix) < 1:
         raise ValueError("a projection of an impossible shape")
@@ -302,19 +299,15 @@ def _read_projection(settings: FolderSettings, tensors: Tensors) -> Projection:
 def _links_fit(settings: FolderSettings) -> bool:
     """Return whether heads have known kinds, right lengths and finite bounds, and the model allows heads."""
     links = settings.links
+    if not links:
+        return True
     rows = [(head.negatives, head.known, head.dot, head.low, head.high) for head in links.values()]
-    numbers = [number for five in rows for row in five for number in row]
-    learned = settings.features not in ("embedding", "none")
     plain = 1 + count_products(settings.orders) + 2 * TRAITS
-    lengths = {tuple(map(len, five)) for five in rows}
+    lengths = {(plain, plain + PAST, 2 + TRAITS, plain + PAST - 2, plain + PAST - 2)}
+    known = set(links) <= set(SAVED) and settings.features not in ("embedding", "none")
     ranges = all(low <= high for *_, lows, highs in rows for low, high in zip(lows, highs, strict=False))
-    return (
-        set(links) <= set(SAVED)
-        and lengths <= {(plain, plain + PAST, 2 + TRAITS, plain + PAST - 2, plain + PAST - 2)}
-        and ranges
-        and all(abs(number) < 1e9 for number in numbers)
-        and (learned or not links)
-    )
+    tame = all(abs(number) < 1e9 for five in rows for row in five for number in row)
+    return known and ranges and tame and {tuple(map(len, five)) for five in rows} == lengths
 
 
 def _read_baseline(settings: FolderSettings, tensors: Tensors, width: int, dim: int) -> Baseline:
@@ -344,16 +337,14 @@ def _read_table(settings: FolderSettings, tensors: Tensors, scales: NDArray[Any]
     return RowTable(ids, rows, float(scales[0]), settings.window)
 
 
-def read_filter(
-    settings: FilterSettings, tensors: Tensors, ids: str, directed: bool, unit: float | None
-) -> FilterHead:
+def _read_filter(model: FolderSettings, settings: FilterSettings, tensors: Tensors) -> FilterHead:
     """Read a filter from the tensors of a model; raise ValueError if no fit can have made it."""
-    names = take_ids(tensors, "filter_ids", ids)
+    names = take_ids(tensors, "filter_ids", model.ids)
     rows = take_tensor(tensors, "filter_rows", np.int8, 2)
     weights = take_tensor(tensors, "filter_weights", np.float32)
     lives = settings.half_life, settings.trend_half_life, settings.profile_half_life
     powers = settings.trend, settings.degree
-    kinds = kinds_of(ids)
+    kinds = kinds_of(model.ids)
     known = () if kinds is None else kinds.names
     faults = {
         "rows that do not fit": rows.shape != (len(names), len(weights)) or len(weights) > _MOST_COLUMNS,
@@ -363,11 +354,11 @@ def read_filter(
             0 <= one < _GREATEST for one in (*lives, settings.ridge, settings.paths)
         )
         or not all(0 <= one <= _GREATEST_POWER for one in powers),
-        "half-lives without times": any(lives) and unit is None,
+        "half-lives without times": any(lives) and model.unit is None,
         "half-lives that are too short": any(0 < life < _LEAST_LIFE for life in lives),
         "other kinds than the graph": not {*settings.asks, *settings.answers} <= set(known)
         or not bool(settings.asks) == bool(settings.answers) == bool(known),
-        "a graph with a direction": directed,
+        "a graph with a direction": model.directed,
     }
     refuse(faults, "a filter with ")
     return FilterHead(names, rows, weights, **msgspec.structs.asdict(settings))
@@ -381,20 +372,13 @@ def read_history(ids: str, clock: float | None, tensors: Tensors) -> HistoryImag
     return HistoryImage(names, *arrays)
 
 
-def checked_next(head: NextHead, orders: int) -> NextHead:
-    """Return the head of the next-event score; raise ValueError if no model can have it."""
+def _check_next(head: NextHead, orders: int) -> None:
+    """Raise ValueError if no model can have this score of what comes next."""
     rows = head.weights, head.listed, head.low, head.high
-    sizes = set(map(len, rows))
-    allowed = len(NAMES), len(NAMES) + 2 * count_products(orders)
+    sizes, allowed = set(map(len, rows)), {len(NAMES), len(NAMES) + 2 * count_products(orders)}
     numbers = [number for row in (*rows, head.alone) for number in row]
     tame = all(abs(number) < 1e18 for number in numbers) and _SPANS[0] < head.span < _SPANS[1]
+    tame = tame and not any(map(operator.gt, head.low, head.high))
     alone = len(head.alone) == (len(NAMES) if head.products else 0)
-    if (
-        not alone
-        or len(sizes) > 1
-        or not sizes <= set(allowed)
-        or not tame
-        or any(map(operator.gt, head.low, head.high))
-    ):
+    if not (alone and tame and len(sizes) == 1 and sizes <= allowed):
         raise ValueError("a score of what comes next that does not fit")
-    return head

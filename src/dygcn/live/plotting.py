@@ -17,14 +17,11 @@ MOST = 2_000  # nodes in a picture
 _COLORS = "tab10"
 _GREY = "0.8"
 _SIGNS = "o^sDvP*X"  # one a kind
-_NAMED = 5  # arrows
 _EDGES = 2_000  # that are drawn at most: more would be a grey area
-_FAINTEST = 1e-4  # of the longest distance, which has the last colour
 _NEIGHBOURS, _STEPS, _PUSHES = 10, 200, 5
 _STEPS_AGAIN, _FIRST_AGAIN = 30, 0.3  # of a map that is made again: how many steps, and the first of them
 _LONGEST = 4.0  # that a point moves in a step
 _STRENGTH = 12  # of pushes; with less, communities lie on each other
-_SHOWN = 0.25  # of the width of a map, for the longest arrow in it
 
 
 def unit_rows(vectors: Float32) -> Float32:
@@ -37,51 +34,14 @@ def unit_rows(vectors: Float32) -> Float32:
 def principal_plane(vectors: Float32) -> Float64:
     """Project rows on the plane in which they differ most, (n, 2), with stable signs."""
     flat = np.zeros((len(vectors), 2))
-    if len(vectors) == 0:
-        return flat
-    centred = unit_rows(vectors)
-    centred = centred - centred.mean(axis=0)
-    two = _first_directions(centred)
-    flat[:, : two.shape[1]] = centred @ two
+    if len(vectors):
+        centred = unit_rows(vectors)
+        centred = centred - centred.mean(axis=0)
+        _, directions = np.linalg.eigh(centred.T @ centred)
+        two: Float64 = directions[:, ::-1][:, :2]
+        two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
+        flat[:, : two.shape[1]] = centred @ two
     return flat
-
-
-def move_map(before: Float32, after: Float32, distance: Float64) -> tuple[Float64, Float64, float]:
-    """Place vectors in a plane, and the way of each as an arrow: starts (n, 2), arrows (n, 2), their scale.
-
-    Starts are the vectors before, projected on the plane in which all of before and after differ most. An
-    arrow has the direction of the way in that plane, and as its length the whole distance, not the part that
-    lies in the plane: so of two arrows, the longer one is the longer way, in the same proportion. Arrows are
-    all drawn 1, 2, 5, 10, ... times longer, so that the longest one is seen: the last number.
-    """
-    both = np.concatenate((before, after)).astype(np.float64)
-    both -= both.sum(axis=0) / max(len(both), 1)
-    flat = np.zeros((len(both), 2))
-    two = _first_directions(both)
-    flat[:, : two.shape[1]] = both @ two
-    start, way = flat[: len(before)], flat[len(before) :] - flat[: len(before)]
-    length = np.linalg.norm(way, axis=1, keepdims=True)
-    way = np.where(length > 1e-12, way / np.maximum(length, 1e-12), [1.0, 0.0])
-    width = float(np.ptp(start, axis=0).max()) if len(start) else 0.0
-    longest = float(distance.max(initial=0))
-    times = _round_down(_SHOWN * width / longest) if longest > 0 else 1.0
-    return start, way * distance[:, None] * times, times
-
-
-def _first_directions(centred: Float32 | Float64) -> Float64:
-    """Return the two directions, as columns, in which rows differ most, with stable signs."""
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    two: Float64 = directions[:, ::-1][:, :2]
-    two = two * np.where(two[np.abs(two).argmax(axis=0), range(two.shape[1])] < 0, -1, 1)
-    return two
-
-
-def _round_down(number: float) -> float:
-    """Return the greatest of 1, 2, 5, 10, 20, ... not above a number; at least 1."""
-    if number < 2:
-        return 1.0
-    ten = 10.0 ** np.floor(np.log10(number))
-    return float(ten * max(one for one in (1, 2, 5) if one == 1 or one * ten <= number))
 
 
 def neighbour_map(vectors: Float32, seed: int = 0, start: Float64 | None = None) -> Float64:
@@ -223,28 +183,6 @@ def _draw_nodes(state: StateReader, nodes: Nodes, place: Float64, label: Any, si
         handle.set_color("0.4")
 
 
-def plot_moves(names: list[Any], before: Float32, after: Float32, distance: Float64, ax: Any) -> Any:
-    """Draw where vectors were, and an arrow as long as the way of each, the longest named; return the axes.
-
-    See `move_map` for what lengths mean; the title says how many times longer arrows are than ways, and
-    colours are on a logarithmic scale.
-    """
-    start, move, times = move_map(before, after, distance)
-    ax, norm = new_axes(ax), _log_colors(distance)
-    ax.set_aspect("equal", adjustable="datalim")
-    ax.scatter(*start.T, c=_GREY, s=10, linewidths=0)
-    ax.quiver(
-        *start.T, *move.T, distance, norm=norm, angles="xy", scale_units="xy", scale=1, width=3e-3, zorder=3
-    )
-    drawn = ax.scatter(*(start + move).T, c=distance, norm=norm, s=10, linewidths=0, zorder=2)
-    ax.figure.colorbar(drawn, ax=ax, label="distance moved")
-    far = np.argsort(-distance, kind="stable")[:_NAMED]
-    _write_names([names[row] for row in far], (start + move)[far], ax)
-    longer = f", drawn {times:g} times longer" if times != 1 else ""
-    ax.set_title(f"{len(names):,} vectors moved; an arrow is as long as the distance{longer}", fontsize=10)
-    return ax
-
-
 def _write_names(names: list[Any], place: Float64, ax: Any) -> None:
     """Write names beside their places, but none that would lie over one before it."""
     ax.autoscale_view()  # places on the canvas are known only then
@@ -256,15 +194,6 @@ def _write_names(names: list[Any], place: Float64, ax: Any) -> None:
             text.remove()
         else:
             taken.append(box)
-
-
-def _log_colors(distance: Float64) -> Any:
-    from matplotlib.colors import LogNorm  # noqa: PLC0415
-
-    moved = distance[distance > 0]
-    most = float(moved.max(initial=0)) or 1.0
-    least = max(float(moved.min(initial=most)), most * _FAINTEST)
-    return LogNorm(min(least, most / 10), most, clip=True)
 
 
 def new_axes(ax: Any) -> Any:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from dygcn.engine.graph import Graph
     from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models.contracts import StateImage
     from dygcn.engine.models.folder import Tensors
     from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
@@ -104,16 +103,6 @@ class Refit(Generic[T]):
         return f"Refit(gains={self.gains}, {compared}, mean cosine {self.cosine:.2f})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """A copy of everything that is read of the old embedding, at one moment."""
-
-    image: StateImage
-    names: IdColumn  # of nodes
-    vectors: Float32  # theirs
-    tolerance: float
-
-
 PHASES = ("factorising walks", 1), ("factorising walks", 1)
 
 
@@ -124,20 +113,24 @@ def refit(live: VectorView, make: Callable[[State, float], T], progress: Progres
     """
     model = live.model
     _check(model)
-    taken = live._guard.run(_take, live)
-    image = taken.image.graph.arranged()
+    with live._guard.held():  # a copy of everything that is read of the old embedding, at one moment
+        live._guard.check()
+        taken, tolerance = live._state.loose_image()[0], live._tolerance
+        some = live._state.graph.some_nodes(model.seed, LOOKED_AT)
+        names, vectors = live._names(some), live._vectors_of(some)
+    image = taken.graph.arranged()
     if not (image.weight > 0).any():
         raise FeatureError("the graph has no edge now, so there is nothing to make rows of; update it first")
     graph = model.new_graph()
     nodes = build_graph(image, graph)
-    held, own = _held_out(model, graph, nodes), taken.image.tensors
+    held, own = _held_out(model, graph, nodes), taken.tensors
     state = _state(_with_new_rows(model, graph, progress), graph, nodes, own)
-    if model.following is not None and taken.image.history is not None:
-        state.history = EventHistory.from_image(model.ids, model.following.span, taken.image.history)
-    now = state.reading().vectors(graph.find(taken.names))
-    cosines = np.einsum("ij,ij->i", unit_rows(taken.vectors), unit_rows(now))
+    if model.following is not None and taken.history is not None:
+        state.history = EventHistory.from_image(model.ids, model.following.span, taken.history)
+    now = state.reading().vectors(graph.find(names))
+    cosines = np.einsum("ij,ij->i", unit_rows(vectors), unit_rows(now))
     return Refit(
-        make(state, taken.tolerance),
+        make(state, tolerance),
         float(cosines.mean()),
         float(np.quantile(cosines, 0.1)),
         *_compare(model, image, held, own, progress),
@@ -155,11 +148,6 @@ def _check(model: Model) -> None:
             f'refit makes the rows of features="walks" anew, and this model has features={model.features!r}; '
             "fit again on the events: dygcn.fit(events, ...)"
         )
-
-
-def _take(live: VectorView) -> _Taken:
-    nodes = live._state.graph.some_nodes(live.model.seed, LOOKED_AT)
-    return _Taken(live._state.loose_image()[0], live._names(nodes), live._vectors_of(nodes), live._tolerance)
 
 
 def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Model:

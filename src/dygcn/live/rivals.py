@@ -40,9 +40,6 @@ class PastContacts:
         a, b = src.astype(np.int64), dst.astype(np.int64)
         return PastContacts(a, b, t, nodes, _first(a * nodes + b), _first(b))
 
-    def __len__(self) -> int:
-        return len(self.src)
-
     def items_before(self, at: int) -> Int64:
         """Return the destinations of contacts before a position, in the order of their first contact."""
         return self.dst[self.item_at[: np.searchsorted(self.item_at, at)]]
@@ -111,9 +108,8 @@ class Ease:
         items = seen.items_before(end)
         self._place = np.full(seen.nodes, -1)
         self._place[items] = np.arange(len(items))
-        matrix = (self.gram(seen, end) if gram is None else gram).copy()
-        matrix[np.diag_indices(len(items))] += regularisation
-        inverse = np.linalg.inv(matrix)
+        shared = self.gram(seen, end) if gram is None else gram
+        inverse = np.linalg.inv(shared + regularisation * np.eye(len(items)))
         self._weights = -inverse / np.diag(inverse)
         np.fill_diagonal(self._weights, 0.0)
 

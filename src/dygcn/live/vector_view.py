@@ -242,10 +242,9 @@ class VectorView:
         equal events in equal order, however they were cut into batches: it also notices an event that was
         applied twice.
         """
-        return self._guard.run(self._digest_of_history if history else lambda: digest_of(self._state))
-
-    def _digest_of_history(self) -> str | None:
-        return None if self._state.history is None else self._state.history.digest()
+        if not history:
+            return self._guard.run(digest_of, self._state)
+        return self._guard.run(lambda: self._state.history and self._state.history.digest())
 
     @guarded
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -304,10 +304,7 @@ class EmbeddingView(VectorView):
                 best = top_k_of_each(cache, of_kind(ids, candidates, one), own, k)
                 near |= zip(own.tolist(), [self._answer(*each) for each in best], strict=True)
             return [near[me] for me in found.tolist()]
-        return self._nearest_to(int(self._find([asked])[0]), candidates, k, kind)
-
-    def _nearest_to(self, me: int, candidates: Nodes, k: int, kind: str | None) -> Any:
-        cache, ids = self._cached(), self._state.graph.ids
+        me = int(self._find([asked])[0])
         some = of_kind(ids, candidates, own_kind(ids, me) if kind is None else kind)
         return self._answer(*top_k(cache, some[some != me], cache.one(me), k))
 

@@ -68,10 +68,6 @@ class VectorCache:
         """Return cached vectors and lengths by node, maybe outdated; the caller must not change them."""
         return self._vectors, self._lengths
 
-    def peek(self, nodes: Nodes) -> Float32:
-        """Return cached vectors, maybe outdated, of nodes that were read before."""
-        return self._vectors[nodes]
-
     def one(self, node: int) -> Float32:
         """Return the current vector of one node, (dim,); the caller may change it."""
         self.state.check()

@@ -20,8 +20,6 @@ from dygcn.errors import AmbiguousId, EventError
 from dygcn.live.shared import segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dygcn.engine.propagation.pulling import Pulls
@@ -37,38 +35,24 @@ _NONE = np.empty(0, np.int32)
 class _View:
     """The mapped arrays of one generation."""
 
-    def __init__(self, process: int, generation: int, listed: segments.ArrayList) -> None:
-        def at(place: segments.Place) -> NDArray[Any]:
-            return segments.attach(process, place)
-
-        self.generation, units = generation, listed.units
-        places = units.hashes, units.slots, units.rows, units.secret
-        self.units = UnitTable(units.hashed, units.seed, *map(at, places))
-        arrays = {name: at(place) for name, place in listed.ids.items()}
-        self.ids = IdMap.attached(listed.kind, arrays, at(listed.secret))
-        self.active = at(listed.active)
-        self.ticks = [Ticks(at(listed.stamps), _NOW)]
-        self.sums = []
-        for one in listed.orders:
-            ticks = Ticks(at(one.stamps), _NOW)
-            rows = at(one.degree), at(one.slot), at(one.narrow), at(one.wide)
-            self.sums.append(SumRows(*rows, _NONE, _NOW, one.scale, one.limit, ticks))
-            self.ticks.append(ticks)
+    def __init__(self, generation: int, listed: segments.SharedArrays) -> None:
+        self.generation = generation
+        self.units = UnitTable(listed.hashed, listed.unit_seed, *listed.units)
+        self.ids = IdMap.attached(listed.kind, listed.ids, listed.secret)
+        self.active = listed.active
+        self.ticks = [Ticks(listed.stamps, _NOW), *(Ticks(one.stamps, _NOW) for one in listed.orders)]
+        self.sums = [
+            SumRows(one.degree, one.slot, one.narrow, one.wide, _NONE, _NOW, one.scale, one.limit, ticks)
+            for one, ticks in zip(listed.orders, self.ticks[1:], strict=True)
+        ]
         sizes = [len(ticks.arrays[0]) for ticks in self.ticks]
-        sizes += [min(len(sums.arrays[0]), len(sums.arrays[1])) for sums in self.sums]
-        self._pulled = None if listed.pulled is None else _Pulled(listed.pulled, at)
+        sizes += [min(len(one.degree), len(one.slot)) for one in listed.orders]
+        self._pulled = None if listed.pulled is None else _Pulled(listed.pulled)
         if self._pulled is not None:
             sizes.append(self._pulled.nodes)
         self.size = min(*sizes, len(self.active))
-        self.plan = ReadPlan(
-            [at(place) for place in listed.weights],
-            at(listed.scales),
-            listed.seed,
-            listed.floor,
-            listed.dim,
-            listed.mixed,
-            listed.message_shift,
-        )
+        plan = listed.seed, listed.floor, listed.dim, listed.mixed, listed.message_shift
+        self.plan = ReadPlan(listed.weights, listed.scales, *plan)
 
     def pull(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
         """Copy the messages of heavy nodes as of a change; return False if they were written meanwhile."""
@@ -108,14 +92,13 @@ class _View:
 class _Pulled:
     """Arcs to heavy nodes and the messages of these, with copies to read from."""
 
-    def __init__(self, listed: segments.PulledPlaces, at: Callable[[segments.Place], NDArray[Any]]) -> None:
-        self._arcs = PulledArcs(*(at(place) for place in listed.arcs))
-        slot, rows, has = at(listed.slot), at(listed.rows), at(listed.has)
-        before, had, since = map(at, listed.earlier)
-        earlier = Earlier(before, had, since, Ticks(at(listed.stamps), _NOW))
+    def __init__(self, listed: segments.PulledArrays) -> None:
+        self._arcs = PulledArcs(*listed.arcs)
+        slot, rows, has = listed.slot, listed.rows, listed.has
+        earlier = Earlier(*listed.earlier, Ticks(listed.stamps, _NOW))
         self._heavy = HeavyRows(slot, rows, has, _NONE, _NOW, _NONE, earlier)
-        self.nodes = min(len(array) for array in (*self._arcs.arrays[:2], slot))
-        messages = min(len(array) for array in (rows, has, before, had, since, earlier.arrays[3].arrays[0]))
+        self.nodes = min(map(len, (*listed.arcs[:2], slot)))
+        messages = min(map(len, (rows, has, *listed.earlier, listed.stamps)))
         self._copies = PulledCopies(self.nodes, messages, rows.shape[1])
         self._shift = listed.shift
 
@@ -241,10 +224,14 @@ class RowReader(threading.local):
         if published(self._words, segments.GENERATION) != generation:
             return None
         try:
-            self._view = _View(self._process, generation, msgspec.json.decode(text, type=segments.ArrayList))
+            listed = msgspec.json.decode(text, type=segments.SharedArrays, dec_hook=self._attach)
         except OSError:  # replaced while they were mapped
             return None
+        self._view = _View(generation, listed)
         return self._view
+
+    def _attach(self, _: type, place: Any) -> NDArray[Any]:
+        return segments.attach(self._process, msgspec.convert(place, segments.Place))
 
     def _is_of_now(self, view: _View) -> bool:
         return published(self._words, segments.GENERATION) == view.generation

@@ -6,13 +6,11 @@ import mmap
 import os
 import secrets
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _HEAD = 64  # bytes before an array: its serial number, and the rest of a cache line
 
@@ -108,43 +106,32 @@ class Handle(msgspec.Struct, frozen=True):
     list: Place
 
 
-class OrderPlaces(msgspec.Struct, frozen=True):
+class OrderArrays(msgspec.Struct, frozen=True):
     """The arrays with the sums of one order."""
 
-    degree: Place
-    slot: Place
-    narrow: Place
-    wide: Place
-    stamps: Place
+    degree: NDArray[Any]
+    slot: NDArray[Any]
+    narrow: NDArray[Any]
+    wide: NDArray[Any]
+    stamps: NDArray[Any]
     scale: float
     limit: int
 
 
-class PulledPlaces(msgspec.Struct, frozen=True):
+class PulledArrays(msgspec.Struct, frozen=True):
     """Arrays that readers add to the sums of the last order: arcs, heavy nodes' messages now and before."""
 
-    arcs: list[Place]
-    slot: Place
-    rows: Place
-    has: Place
-    earlier: list[Place]
-    stamps: Place
+    arcs: list[NDArray[Any]]
+    slot: NDArray[Any]
+    rows: NDArray[Any]
+    has: NDArray[Any]
+    earlier: list[NDArray[Any]]
+    stamps: NDArray[Any]
     shift: int
 
 
-class UnitPlaces(msgspec.Struct, frozen=True):
-    """The arrays for looking up features, or for drawing them."""
-
-    hashed: bool
-    seed: int
-    hashes: Place
-    slots: Place
-    rows: Place
-    secret: Place
-
-
-class ArrayList(msgspec.Struct, frozen=True):
-    """Every array that vectors are computed from, and the numbers of the model."""
+class SharedArrays(msgspec.Struct, frozen=True):
+    """Every array that vectors are computed from (in JSON, its place), and the numbers of the model."""
 
     kind: str
     seed: int
@@ -152,12 +139,14 @@ class ArrayList(msgspec.Struct, frozen=True):
     dim: int
     mixed: bool
     message_shift: int
-    weights: list[Place]
-    scales: Place
-    secret: Place
-    units: UnitPlaces
-    ids: dict[str, Place]
-    active: Place
-    stamps: Place
-    orders: list[OrderPlaces]
-    pulled: PulledPlaces | None
+    weights: list[NDArray[Any]]
+    scales: NDArray[Any]
+    secret: NDArray[Any]
+    hashed: bool
+    unit_seed: int
+    units: list[NDArray[Any]]  # for looking up features, or for drawing them
+    ids: dict[str, NDArray[Any]]
+    active: NDArray[Any]
+    stamps: NDArray[Any]
+    orders: list[OrderArrays]
+    pulled: PulledArrays | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 import numpy as np
@@ -54,7 +54,7 @@ class SharedRows:
         self._list = memory.zeros(segments.LIST_ROOM, np.uint8)
         state.share(memory.zeros, self._now)
         self._arrays: tuple[object, ...] = ()
-        self._fixed: dict[str, object] = {}
+        self._fixed: dict[str, Any] = {}  # the files of these arrays are open while they are here
         self._share_model()
         state.transaction.after = self.publish
         self.publish()
@@ -99,9 +99,7 @@ class SharedRows:
         units = [memory.copied(array) for array in table.arrays]
         weights = [memory.copied(np.ascontiguousarray(matrix)) for matrix in plan.weights]
         scales, secret = memory.copied(plan.scales), memory.copied(state.graph.ids.secret)
-        self._kept = units, weights, scales, secret  # their files are open while they are here
         self._hashes: UInt64 = units[0]
-        place = memory.place
         self._fixed = {
             "kind": state.model.ids,
             "seed": plan.seed,
@@ -109,46 +107,39 @@ class SharedRows:
             "dim": plan.dim,
             "mixed": plan.mixed,
             "message_shift": plan.message_shift,
-            "weights": [place(one) for one in weights],
-            "scales": place(scales),
-            "secret": place(secret),
-            "units": segments.UnitPlaces(table.hashed, table.seed, *(place(one) for one in units)),
+            "weights": weights,
+            "scales": scales,
+            "secret": secret,
+            "hashed": table.hashed,
+            "unit_seed": table.seed,
+            "units": units,
         }
 
     def _list_arrays(self, ids: IdMap, pulls: Pulls | None) -> None:
-        place, graph = self._segments.place, self._state.graph
-        orders = []
+        graph, orders = self._state.graph, []
         for sums in self._state.exact.sums:
-            rows = place(sums.degree), place(sums.slot), place(sums.narrow), place(sums.wide)
-            stamps = place(sums.ticks.arrays[0])
-            orders.append(segments.OrderPlaces(*rows, stamps, sums.scale, sums.limit))
+            rows = sums.degree, sums.slot, sums.narrow, sums.wide
+            orders.append(segments.OrderArrays(*rows, sums.ticks.arrays[0], sums.scale, sums.limit))
         active, node_stamps = graph.shared_arrays
-        listed = segments.ArrayList(
-            **self._fixed,  # type: ignore[arg-type]
-            ids={name: place(array) for name, array in ids.read_arrays().items()},
-            active=place(active),
-            stamps=place(node_stamps),
+        pulled = None if pulls is None else _pulled_arrays(pulls)
+        listed = segments.SharedArrays(
+            **self._fixed,
+            ids=ids.read_arrays(),
+            active=active,
+            stamps=node_stamps,
             orders=orders,
-            pulled=None if pulls is None else self._pulled_places(pulls),
+            pulled=pulled,
         )
-        text = np.frombuffer(msgspec.json.encode(listed), np.uint8)
+        text = np.frombuffer(msgspec.json.encode(listed, enc_hook=self._segments.place), np.uint8)
         generation = int(self._words[segments.GENERATION])
         publish(self._words, segments.GENERATION, generation + 1)
         self._list[: len(text)] = text
         self._words[segments.LIST_BYTES] = len(text)
         publish(self._words, segments.GENERATION, generation + 2)
 
-    def _pulled_places(self, pulls: Pulls) -> segments.PulledPlaces:
-        place = self._segments.place
-        arcs, heavy, shift = pulls.arrays
-        slot, rows, has, *_, earlier = heavy.arrays
-        *before, ticks = earlier.arrays
-        return segments.PulledPlaces(
-            [place(array) for array in arcs.arrays],
-            place(slot),
-            place(rows),
-            place(has),
-            [place(array) for array in before],
-            place(ticks.arrays[0]),
-            shift,
-        )
+
+def _pulled_arrays(pulls: Pulls) -> segments.PulledArrays:
+    arcs, heavy, shift = pulls.arrays
+    slot, rows, has, *_, earlier = heavy.arrays
+    *before, ticks = earlier.arrays
+    return segments.PulledArrays(list(arcs.arrays), slot, rows, has, before, ticks.arrays[0], shift)
