@@ -99,7 +99,7 @@ steps = st.lists(
 ROWS = np.vstack((np.eye(4, WIDTH), np.zeros((1, WIDTH)), -np.ones((1, WIDTH)))).astype(np.float32)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(steps)
 def test_any_way_to_the_same_graph_and_features_gives_the_same_bits(made):
     events = [(a, (a + s) % 8) for a in range(8) for s in (1, 2)]

@@ -20,7 +20,7 @@ EVENT = st.tuples(
 )
 EVENTS = st.lists(EVENT, max_size=40)
 HUNT = settings(
-    max_examples=300, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -95,7 +95,7 @@ def test_bits_that_are_not_noted_would_be_noticed(monkeypatch):
             whole(self, weights)
 
     monkeypatch.setattr(Graph, "note_bits", note_the_first_alone)
-    hunt = settings(HUNT, phases=[Phase.generate], report_multiple_bugs=False)
+    hunt = settings(HUNT, max_examples=300, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
         hunt(given(EVENTS, st.just([]))(lambda events, cuts: agree(events, cuts, 3.0)))()
 

@@ -41,24 +41,24 @@ def check(live: dygcn.LiveEmbedding, oracle: GraphOracle) -> None:
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
 def test_vectors_equal_the_dense_twin(shape, directed, orders, features):
     for seed in range(SEEDS_PER_CASE):
-        for weighted in (True, False):
-            events = random_events(shape, seed, nodes=12 + 9 * seed, weighted=weighted)
-            live, oracle = fresh(orders, directed, seed, features=features), GraphOracle(directed)
-            random = np.random.default_rng(seed)
-            while events:
-                cut = int(random.integers(1, 40))
-                batch, events = events[:cut], events[cut:]
-                live.update(batch)
-                oracle.apply(batch)
-            check(live, oracle)
-            assert live.digest() == live.recompute().digest()
+        weighted = (seed + orders + directed) % 2 == 0
+        events = random_events(shape, seed, nodes=12 + 9 * seed, weighted=weighted)
+        live, oracle = fresh(orders, directed, seed, features=features), GraphOracle(directed)
+        random = np.random.default_rng(seed)
+        while events:
+            cut = int(random.integers(1, 40))
+            batch, events = events[:cut], events[cut:]
+            live.update(batch)
+            oracle.apply(batch)
+        check(live, oracle)
+        assert live.digest() == live.recompute().digest()
 
 
 @pytest.mark.parametrize("features", ["hashed", "walks"])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
 def test_vectors_with_memory_equal_the_dense_twin(shape, directed, features):
-    for seed in range(4):
+    for seed in range(2):
         events = random_events(shape, seed)
         live, oracle = fresh(2, directed, seed, 3.5, features), GraphOracle(directed, 3.5)
         for at in range(0, len(events), 13):

@@ -20,7 +20,7 @@ DAY = 86_400.0
 RELATIONS = {"view": 1.0, "buy": 4.0, "none": 0.0}
 NAMES = tuple(RELATIONS)
 HUNT = settings(
-    max_examples=40, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=20, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 MODELS = {
     "plain": {},
@@ -292,7 +292,7 @@ def test_a_history_in_any_cuts_is_its_twin(how, tmp_path_factory):
 
 @pytest.mark.parametrize("how", ["plain", "relations"])
 def test_a_restart_with_trials_in_any_place_is_its_twin(how, tmp_path_factory):
-    @settings(HUNT, max_examples=15)
+    @settings(HUNT, max_examples=8)
     @given(STEPS)
     def hunt(steps):
         agree(how, steps, tmp_path_factory.mktemp("x"), durable=True)

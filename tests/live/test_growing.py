@@ -1,11 +1,9 @@
 """Arrays are replaced when they grow: what loops are handed must be those that are used now."""
 
 import numpy as np
-import pytest
 
 import dygcn
 from dygcn.engine.models.model import Model
-from tests.live.test_hubs import play
 
 
 def held(live):
@@ -68,12 +66,6 @@ def test_nothing_is_stale():
         live.update({"src": pairs[:, 0], "dst": pairs[:, 1], "t": np.full(len(pairs), float(step))})
         assert not stale(live)
     assert live.recompute().digest() == live.digest()
-
-
-@pytest.mark.large
-def test_streams_with_a_hub():
-    for seed in range(20):
-        play(seed)
 
 
 def test_what_is_stale_would_be_noticed():

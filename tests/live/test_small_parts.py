@@ -8,7 +8,7 @@ import pytest
 import dygcn
 from dygcn.engine.events import id_column
 from dygcn.engine.features.inputs import RowTable
-from dygcn.live import evaluated, evaluating, fitting, plotting, refitting, rivals
+from dygcn.live import evaluated, evaluating, fitting, refitting, rivals
 from dygcn.live.clock import usual_jump
 from dygcn.live.other_names import ATTRIBUTES, no_attribute
 from dygcn.live.search import backends
@@ -38,24 +38,6 @@ def test_rivals_on_a_few_contacts():
     assert rivals.popularity(seen, 0, np.array([2, 3]), 3).tolist() == [2.0, 1.0]
     seen = rivals.PastContacts.of(np.array([0, 3, 1, 1, 0]), np.array([2, 0, 4, 4, 2]), np.arange(5.0), 6)
     assert np.argsort(-rivals.recency(seen, 0, np.array([2, 3, 4, 5]), 4)).tolist() == [1, 0, 2, 3]
-    seen = rivals.PastContacts.of(np.array([0, 0, 1, 2]), np.array([3, 4, 3, 5]), np.arange(4.0), 6)
-    found = rivals.item_item(seen, 1, np.array([4, 5]), 4)
-    assert found.round(2).tolist() == [0.71, 0.0]
-    assert rivals.rank_of(np.array([0.5, 2.0, 0.5, 0.1]), 0) == 2.5
-
-
-def test_positions_on_a_map():
-    units = np.array([[1, 0], [2, 0.1], [0, 1], [1, 0.2]], np.float32)
-    assert plotting.communities(units, count=2).tolist() == [0, 0, 1, 0]
-    names = plotting.keep_labels(np.array([0, 0, 1, 1, 1]), np.array([1, 1, 0, 0, -1]), 2)
-    assert names.tolist() == [1, 1, 0, 0, 0]
-    before = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    turned = before @ np.array([[0.0, 1.0], [1.0, 0.0]]) + 5
-    assert np.allclose(plotting.turn_onto(turned, before, np.ones(3, bool)), before)
-    corners, other = np.array([[0.0, 0.0], [8.0, 0.0]]), np.array([[0, 3]], np.float32)
-    assert plotting.place_beside(np.eye(2, dtype=np.float32), corners, other, count=1).tolist() == [
-        [8.0, 0.0]
-    ]
 
 
 def test_rows_are_turned_onto_the_old_ones():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from dygcn.engine.records import Changed
 from dygcn.errors import DygcnError, OptionError, StaleChange
 from dygcn.live import exporting
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.guard import Guarded
 from dygcn.live.search.nearest import VectorCache
 
 if TYPE_CHECKING:
@@ -23,26 +22,10 @@ if TYPE_CHECKING:
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.contracts import Outcome, StateReader
     from dygcn.engine.records import Bool, Float32, Float64, Int8, Nodes
+    from dygcn.live.vector_view import VectorView
 
 _SHOWN = 10  # nodes that a notebook shows
 _LISTENERS = 2  # the order at which listeners move
-
-
-class Owner(Guarded, Protocol):
-    """The embedding from which a change reads ids and vectors."""
-
-    @property
-    def _state(self) -> StateReader: ...
-
-    @property
-    def version(self) -> int:
-        """How many updates were applied."""
-
-    def _ids_of(self, nodes: Nodes) -> NDArray[Any]:
-        """Return the user's ids of nodes."""
-
-    def _vectors_of(self, nodes: Nodes) -> Float32:
-        """Return the vectors of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +88,9 @@ class Change:
     ([('bob', 2), ('cat', 1)], ['dan'])
     """
 
-    def __init__(self, live: Owner, outcome: Outcome, version: int, before: Float32 | None = None) -> None:
+    def __init__(
+        self, live: VectorView, outcome: Outcome, version: int, before: Float32 | None = None
+    ) -> None:
         self._live, self._before = live, before
         self._distance: Float64 | None = None
         self._moved = outcome.moved

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dygcn._progress import Notify, Plan
     from dygcn.engine.records import EventBatch, Float64, Int8, Int64, Nodes
     from dygcn.live.embedding import LiveEmbedding
-    from dygcn.live.rivals import LinkQuestion, Rival
+    from dygcn.live.rivals import LinkQuestion
 else:
     datasets = late("dygcn.datasets")  # only the names of sets need it
 
@@ -123,15 +123,10 @@ class _Timeline:
         self.row: Int64 = np.flatnonzero((batch.op > 0) & (a != b))  # of each contact, in the history
         self.seen = PastContacts.of(a[self.row], b[self.row], when[self.row], self.ids.high)
         self.end = int(np.searchsorted(self.row, self.cut))  # how many contacts are fitted on
-        self.kind = self._kinds()
-
-    def _kinds(self) -> Int8:
-        """Return the number of the kind of each node."""
         everyone, kinds = np.arange(self.ids.high, dtype=np.int32), self.ids.kinds
-        found = np.zeros(len(everyone), np.int8)
+        self.kind: Int8 = np.zeros(len(everyone), np.int8)  # of each node, by number
         for number, kind in enumerate(kinds.names if kinds is not None else ()):
-            found[self.ids.of_kind(everyone, kind)] = number
-        return found
+            self.kind[self.ids.of_kind(everyone, kind)] = number
 
     def rows(self, begin: int, end: int) -> EventBatch:
         """Return some events as a batch."""
@@ -157,13 +152,10 @@ class _Evaluator:
         self._notify: Notify = notify or (lambda done, total, what: None)
         self._links = "next" if live.model.following is not None else "all"
         self._at = stream.cut  # how many events the embedding has seen
-        self._rivals = self._choose()
-
-    def _choose(self) -> dict[str, Rival]:
         self._notify(0, 1, "choosing settings of rivals")
-        stream, begin = self._stream, int((1 - _TUNED) * self._stream.end)
-        some = stream.draw(begin, stream.end, _TUNING_QUESTIONS, self._seed)
-        return choose_rivals(stream.seen, stream.end, [self._ask(at) for at in some.tolist()], begin)
+        begin = int((1 - _TUNED) * stream.end)
+        some = [self._ask(at) for at in stream.draw(begin, stream.end, _TUNING_QUESTIONS, seed).tolist()]
+        self._rivals = choose_rivals(stream.seen, stream.end, some, begin)
 
     def _ask(self, at: int) -> LinkQuestion:
         return ask(self._stream.seen, self._stream.kind, at, MOST_CANDIDATES, self._seed)

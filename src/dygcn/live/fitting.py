@@ -186,8 +186,7 @@ def fit(
         raise EventError("there are no events to fit on")
     if isinstance(features, str | list) and (base is None or isinstance(base, str)):
         _refuse_loops(batch)
-    _check_times(batch, choices)
-    _check_relations(batch, rule, relation_weights)
+    _check_columns(batch, choices, relation_weights)
     parts, chosen = cut_steps(batch, steps), relation_weights == "choose"
     with one_blas_thread(), progress_of(progress, phases_of(rule, features, chosen)) as notify:
         if batch.relation is not None:
@@ -196,20 +195,19 @@ def fit(
         return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, notify))
 
 
-def _check_times(batch: EventBatch, choices: Choices) -> None:
-    """Refuse options about times where events have none."""
+def _check_columns(batch: EventBatch, choices: Choices, weights: object) -> None:
+    """Refuse options about times or relations where events have none, and relations that a rule has not."""
     if choices.memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     if choices.expire is not None and batch.t is None:
         raise EventError("expire= needs the column t: edges leave by the clock, the greatest t seen")
 
-
-def _check_relations(batch: EventBatch, rule: str, weights: object) -> None:
-    """Refuse weights without relations, and relations of a rule that has none."""
     if batch.relation is None and weights is not None:
         raise OptionError('relation_weights needs relations: name their column, as in relation="action"')
-    if batch.relation is not None and rule != "exact":
-        raise OptionError(f"relations are for rule='exact'; the rule is {rule!r}: leave out relation=")
+    if batch.relation is not None and choices.rule != "exact":
+        raise OptionError(
+            f"relations are for rule='exact'; the rule is {choices.rule!r}: leave out relation="
+        )
 
 
 def _refuse_loops(batch: EventBatch) -> None:

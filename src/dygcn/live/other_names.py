@@ -16,6 +16,12 @@ def _by_name(hints: dict[str, str]) -> dict[str, str]:
     return {name: hint for names, hint in hints.items() for name in names.split()}
 
 
+_VECTORS = (
+    "live.vectors() returns all vectors, in the order of live.ids(); live.vectors([a, b]) those of some nodes"
+)
+_FIT = "dygcn.fit(events) returns an embedding that is fitted; live.update(events) lets it follow its graph"
+_TRANSFORMER = "; dygcn.sklearn.NodeEmbedder is a transformer for pipelines"
+_SAVE = "live.save(path) writes an embedding, dygcn.load(path) reads it"
 _OF_KIND = (
     'live.to_pandas().loc["item"] is the frame of one kind, live.vectors([("item", a)]) some of its vectors'
 )
@@ -35,10 +41,7 @@ ATTRIBUTES = _by_name(
         "has_edge": "b in live.neighbors(a) says whether an edge is there",
         "degree": "len(live.neighbors(a)) says how many neighbours a has",
         "neighbours": "live.neighbors(a) returns the nodes that a has an edge with",
-        "wv embedding embeddings embedding_ weight values numpy to_numpy": (
-            "live.vectors() returns all vectors, in the order of live.ids(); live.vectors([a, b]) those "
-            "of some nodes"
-        ),
+        "wv embedding embeddings embedding_ weight values numpy to_numpy": _VECTORS,
         "to_keyed_vectors": "live.to_word2vec(path) writes a file that gensim loads",
         "most_similar similar kneighbors knn search query": (
             "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
@@ -52,20 +55,11 @@ ATTRIBUTES = _by_name(
             'live.nearest(("item", a)) returns the nearest nodes of its own kind, kind="user" those of '
             "another"
         ),
-        "item_factors user_factors item_embeddings user_embeddings": _OF_KIND,
-        "get_item_representations get_user_representations x_dict": _OF_KIND,
-        "fit_partial recalculate_user fit partial_fit train": (
-            "dygcn.fit(events) returns an embedding that is fitted; live.update(events) lets it follow "
-            "its graph"
-        ),
-        "fit_transform": (
-            "dygcn.fit(events) returns an embedding that is fitted; live.update(events) lets it follow "
-            "its graph; dygcn.sklearn.NodeEmbedder is a transformer for pipelines"
-        ),
-        "transform": (
-            "live.vectors() returns all vectors, in the order of live.ids(); live.vectors([a, b]) those "
-            "of some nodes; dygcn.sklearn.NodeEmbedder is a transformer for pipelines"
-        ),
+        "item_factors user_factors item_embeddings user_embeddings x_dict": _OF_KIND,
+        "get_item_representations get_user_representations": _OF_KIND,
+        "fit_partial recalculate_user fit partial_fit train": _FIT,
+        "fit_transform": _FIT + _TRANSFORMER,
+        "transform": _VECTORS + _TRANSFORMER,
         "predict predict_proba": (
             "live.score(a, b) returns how likely a link is, live.score(a, b, probability=True) its "
             "probability"
@@ -76,7 +70,7 @@ ATTRIBUTES = _by_name(
             "and more"
         ),
         "shape": "len(live) says how many nodes there are, live.model.dim is the length of a vector",
-        "to_pickle dump load": "live.save(path) writes an embedding, dygcn.load(path) reads it",
+        "to_pickle dump load": _SAVE,
     }
 )
 """Of an embedding: those of networkx, gensim, implicit, scikit-learn, PyG, pandas and numpy."""
@@ -97,7 +91,7 @@ NAMES = _by_name(
         ),
         "from_pandas": "dygcn.fit(df, src=..., dst=...) takes a frame",
         "from_networkx": "dygcn.fit(G) takes a graph of networkx",
-        "save": "live.save(path) writes an embedding, dygcn.load(path) reads it",
+        "save": _SAVE,
         "NodeEmbedder": "dygcn.sklearn.NodeEmbedder is the transformer for scikit-learn",
     }
 )

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from contextlib import _GeneratorContextManager
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models.links import norms
-from dygcn.live.change import Owner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dygcn.engine.records import Float64, IdColumn, Nodes
-    from dygcn.live.change import Change
+    from dygcn.engine.records import Float64
+    from dygcn.live.vector_view import VectorView
 
 T = TypeVar("T")
-
-
-class Tried(Owner, Protocol):
-    """The embedding inside a trial, after its changes."""
-
-    changes: list[Change]
-
-    def _names(self, nodes: Nodes) -> IdColumn:
-        """Return the user's ids of nodes."""
-
-    def __contains__(self, node: object) -> bool: ...
 
 
 class TrialBlock(_GeneratorContextManager[T]):
@@ -61,7 +49,7 @@ class TrialBlock(_GeneratorContextManager[T]):
 class TrialMoves:
     """The nodes that a trial moves, and how far: made inside its block, measured after it."""
 
-    def __init__(self, trial: Tried) -> None:
+    def __init__(self, trial: Any) -> None:  # a `WhatIf`, whose module needs this one
         graph, changes = trial._state.graph, trial.changes
         nodes = np.unique(np.concatenate([np.empty(0, np.int32), *(change._nodes for change in changes)]))
         nodes = nodes[graph.present(nodes)]
@@ -74,7 +62,7 @@ class TrialMoves:
     def __len__(self) -> int:
         return len(self._names)
 
-    def measure(self, live: Owner) -> tuple[NDArray[Any], Float64]:
+    def measure(self, live: VectorView) -> tuple[NDArray[Any], Float64]:
         """Return ids and how far each would move, the furthest first; new nodes come last, with NaN."""
         before = np.full_like(self._after, np.nan)
         if len(self):
@@ -85,6 +73,6 @@ class TrialMoves:
         order = np.lexsort((ids, -distance))
         return ids[order], distance[order]
 
-    def left(self, live: Any) -> list[int | str]:
+    def left(self, live: VectorView) -> list[int | str]:
         """Return the ids that would no longer be in the graph."""
         return sorted(name for name in self._left if name in live)

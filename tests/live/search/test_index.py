@@ -205,7 +205,7 @@ def test_answers_are_those_of_looking_at_everything(machine):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=20,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -616,7 +616,7 @@ def test_a_late_index_and_a_thread_that_writes():
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(150):
+        for _ in range(50):
             with guard:
                 node = int(random.choice(live._state.graph.nodes()))
                 query = live._vectors_of(np.array([node], np.int32))[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -93,8 +94,12 @@ class NearestIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # FAISS cannot be copied: a copy is an index of the copied vectors, built when it is asked.
-        options = self._exact_up_to, self._probes, self._seed, self._threads
-        return _anew, (self._cache, *options)
+        options: dict[str, Any] = {
+            "exact_up_to": self._exact_up_to,
+            "probes": self._probes,
+            "seed": self._seed,
+        }
+        return partial(NearestIndex, **options, threads=self._threads), (self._cache,)
 
     # ---- keeping up --------------------------------------------------------------------------------
 
@@ -318,7 +323,3 @@ class NearestIndex:
         if self._probes is not None and self._recall is not None and self._recall < _FLOOR:
             return f"probes={self._probes} are too few: take more, or leave the choice to the index"
         return ""
-
-
-def _anew(cache: VectorCache, exact_up_to: int, probes: int | None, seed: int, threads: int) -> NearestIndex:
-    return NearestIndex(cache, exact_up_to=exact_up_to, probes=probes, seed=seed, threads=threads)
