@@ -9,8 +9,8 @@ import pytest
 import dygcn
 from dygcn.client import AsyncClient, Client
 from dygcn.engine.events import ColumnOptions
-from dygcn.schema.verbs import COLUMNS, VERBS
 from dygcn.serving.service.app import ROUTES
+from tests.verbs import COLUMNS, VERBS
 
 LIVE = {
     "bulk",

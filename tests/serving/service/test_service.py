@@ -12,7 +12,6 @@ from dygcn.errors import FolderInUse, MissingExtra, MissingFolder, OptionError, 
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.serving.service.nearest import NearestSearch
 from dygcn.serving.service.service import Service
-from dygcn.serving.service.status import Rate
 from dygcn.serving.sinks import ParquetSettings
 from tests.serving.service.serving import on_loopback
 from tests.serving.service.streams import Kept, Listed, until
@@ -220,19 +219,6 @@ def test_moving_nodes_do_not_pile_up(start):
     until(lambda: service.report.status().nearest["pending"] == 0)
     found = service.search.nearest_to(50_000, 400).nodes
     assert {one.id for one in found} == set(service.live) - {50_000}
-
-
-def test_a_rate_is_over_the_last_seconds():
-    now = [0.0]
-    rate = Rate(lambda: now[0])
-    assert rate.at(0) == 0.0
-    found = []
-    for second in range(1, 30):
-        now[0] = float(second)
-        found.append(rate.at(100 * min(second, 10)))
-    assert found[5] == pytest.approx(100.0)
-    assert found[-1] == 0.0
-    assert len(rate._seen) < 10
 
 
 def test_a_service_that_stops_does_not_publish_what_a_tolerance_keeps_back(start):

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -258,8 +258,7 @@ def make_app(service: Service) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         waiters.begin()
         service.listeners.append(waiters.wake)
-        with suppress(DygcnError):  # what is not warm is slow once; it is served all the same
-            await run_in_threadpool(warm_up, model)
+        await run_in_threadpool(warm_up)
         service.start()
         yield
         waiters.end()

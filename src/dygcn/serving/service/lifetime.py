@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import sys
@@ -11,24 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
+import numpy as np
 import pyarrow as pa
 
-from dygcn.engine.events.wire import decode_events
-from dygcn.engine.models.links import KINDS
-from dygcn.engine.models.state import State
 from dygcn.errors import DygcnError
-from dygcn.live.changed import ChangeRecord
-from dygcn.live.scoring import pair_scores
-from dygcn.live.search.index import NearestIndex
-from dygcn.live.search.nearest import VectorCache, top_k
-from dygcn.serving.service.web import arrow_answer, arrow_stream
+from dygcn.serving.service.web import arrow_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models.model import Model
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.serving.service.observations import Observations
 
@@ -37,46 +27,28 @@ _FOR_REQUESTS, _LONGEST_FOR_REQUESTS = 0.3, 10.0  # of the whole; seconds
 _FOR_SOURCES = 0.5  # of the whole, with what went before
 _TO_CLOSE, _LONGEST_TO_CLOSE = 0.25, 1.0  # of the whole, at the end; seconds
 _BETWEEN = 0.2  # seconds between two tries
-_IDS: dict[str, tuple[int | str, int | str]] = {"int64": (0, 1), "string": ("0", "1")}
-_TYPES = {"int64": pa.int64(), "string": pa.string()}
 
 
 class Drain:
     """The deadline of a drain."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self._clock = seconds, clock
-        self.until = float("inf")
-
-    @property
-    def begun(self) -> bool:
-        """Whether the drain has begun."""
-        return self.until < float("inf")
+        self.seconds, self._clock, self.begun = seconds, clock, False
+        self.for_requests = min(_FOR_REQUESTS * seconds, _LONGEST_FOR_REQUESTS)  # then connections are cut
+        self.until = self.sources_until = self.sinks_until = float("inf")
 
     @property
     def left(self) -> float:
         """The seconds left; infinite before the drain begins."""
         return self.until - self._clock()
 
-    @property
-    def for_requests(self) -> float:
-        """The seconds for requests in progress; after them, connections are cut."""
-        return min(_FOR_REQUESTS * self.seconds, _LONGEST_FOR_REQUESTS)
-
-    @property
-    def sources_until(self) -> float:
-        """The moment until which a drain waits for sources."""
-        return self.until - (1 - _FOR_SOURCES) * self.seconds
-
-    @property
-    def sinks_until(self) -> float:
-        """The moment until which a drain waits for sinks, so that time is left to close the folder."""
-        return self.until - min(_TO_CLOSE * self.seconds, _LONGEST_TO_CLOSE)
-
     def begin(self) -> None:
-        """Set the deadline, the first time."""
+        """Set the deadlines, the first time."""
         if not self.begun:
             self.until = self._clock() + self.seconds
+            self.sources_until = self.until - (1 - _FOR_SOURCES) * self.seconds
+            self.sinks_until = self.until - min(_TO_CLOSE * self.seconds, _LONGEST_TO_CLOSE)  # then it closes
+            self.begun = True
 
     def enforce(self) -> None:
         """Begin the drain, and end the process at the deadline in any case. For a process of its own only.
@@ -116,10 +88,7 @@ def _leave(code: int) -> None:
 
 
 class Readiness:
-    """Probes the service like a request, until it answers.
-
-    The machine code of a write is warm by then: `warm_up` wrote to a graph of its own, in every form.
-    """
+    """Probes the service like a request, until it answers."""
 
     def __init__(
         self, live: DurableEmbedding, drain: Drain, probe: Callable[[], None], observations: Observations
@@ -171,42 +140,7 @@ class Readiness:
 # ---- warming ---------------------------------------------------------------------------------------------
 
 
-def warm_up(model: Model) -> None:
-    """Write, read, search and score once on a separate graph, in every form that requests have.
-
-    What is imported on first use is imported then (pandas, too, where it is installed: pyarrow looks for it),
-    and compiled loops are in memory.
-    """
-    state = State(model)
-    for form, body in _bodies(state).items():
-        state.apply(decode_events(body, form, model.ids, related=bool(model.relations)).batch)
-    nodes, cache = state.graph.nodes(), VectorCache(state, ChangeRecord(state.graph.ids.high))
-    vectors, _ = cache.refresh(nodes)
-    top_k(cache, NearestIndex(cache).candidates(vectors[0], 1, int(nodes[0])), vectors[0], 1)
-    for links in KINDS if state.filter is not None else KINDS[:-1]:
-        pair_scores(state, cache, nodes[:1], nodes[1:], links)
-    arrow_answer({"id": pa.array(["0", "1"])}, vectors, 0)
-
-
-def _ends(ids: IdMap) -> tuple[int | str, int | str]:
-    if ids.kinds is None:
-        return _IDS[ids.kind]
-    return f"{ids.kinds.names[0]}:0", f"{ids.kinds.names[1]}:1"
-
-
-def _bodies(state: State) -> dict[str, bytes]:
-    """Return form -> a message with one event, of a weight that the model carries."""
-    graph = state.graph
-    src, dst = (pa.array([one], _TYPES[graph.ids.kind]) for one in _ends(graph.ids))
-    weight = max(graph.grid, min(1.0, graph.limit * graph.grid / 4))
-    table = pa.table({"src": src, "dst": dst, "weight": [weight], "t": [0.0]})
-    if graph.relations is not None:
-        heaviest = int(graph.relations.weights.argmax())
-        table = table.set_column(2, "weight", [[weight / graph.relations.weights[heaviest]]])
-        table = table.append_column("relation", [[graph.relations.names[heaviest]]])
-    events = table.to_pylist()
-    return {
-        "json": msgspec.json.encode(events),
-        "ndjson": msgspec.json.encode(events[0]),
-        "arrow": arrow_stream(table),
-    }
+def warm_up() -> None:
+    """Import what first requests would: NumPy's random numbers, and pandas where pyarrow finds it."""
+    importlib.import_module("numpy.random")
+    arrow_answer({"id": pa.array(["0", "1"])}, np.zeros((2, 1), np.float32), 0)

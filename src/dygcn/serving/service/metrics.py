@@ -71,8 +71,8 @@ def _family(metric: Metric, values: Values) -> Any:
 
 def read_values(report: StatusReport) -> dict[str, Values]:
     """Return the values of every metric of the table."""
-    parts, status = report.parts, report.status()
-    seen, live = parts.observations, parts.live
+    status = report.status()
+    seen, live = report.observations, report.live
     recall, index = status.nearest.get("recall"), status.nearest
     requests = seen.requests.added(seen.other_requests())
     single: dict[str, Value | None] = {
@@ -123,8 +123,8 @@ def read_values(report: StatusReport) -> dict[str, Values]:
         "dygcn_request_duration_seconds": {(route,): one for route, one in requests.seconds.items()},
         "dygcn_dead_letters_total": {(reason,): count for reason, count in seen.dead_letters.items()},
         **_of_disk(live._folder),
-        **_of_workers("source", parts.sources),
-        **_of_workers("sink", parts.sinks),
+        **_of_workers("source", report.sources),
+        **_of_workers("sink", report.sinks),
         "dygcn_sink_write_seconds": {(name,): one for name, one in seen.sink_write.items()},
     }
 

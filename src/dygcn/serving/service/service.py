@@ -16,7 +16,7 @@ from dygcn.serving.service.lifetime import Drain, Readiness
 from dygcn.serving.service.nearest import IndexWorker, NearestSearch
 from dygcn.serving.service.observations import Observations, SurpriseRecord
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
-from dygcn.serving.service.status import LoadHistory, StatusParts, StatusReport
+from dygcn.serving.service.status import LoadHistory, StatusReport
 from dygcn.serving.service.vectors import PastReads, VectorReads
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
 from dygcn.serving.sinks import OnOtherHistory, Sink
@@ -63,17 +63,15 @@ class Service:
         self.sources: list[SourceWorker] = []
         self.sinks: list[SinkWorker] = []
         self.report = StatusReport(
-            StatusParts(
-                live,
-                self.current,
-                seen,
-                self.queue,
-                self.reads,
-                self.index_worker,
-                self.load_history,
-                self.sources,
-                self.sinks,
-            )
+            live,
+            self.current,
+            seen,
+            self.queue,
+            self.reads,
+            self.index_worker,
+            self.load_history,
+            self.sources,
+            self.sinks,
         )
         self.left_behind: list[str] = []  # what did not end with `stop`
         self.current.watch(self._follow_limits)

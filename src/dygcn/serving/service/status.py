@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dygcn.serving.service.workers import SinkWorker, SourceWorker
 
 _SHOWN = 20
-_WINDOW = 5.0  # seconds
 INTERVAL, KEPT = 5.0, 720  # seconds between two samples, and how many are kept: an hour
 _MINUTE = 12  # samples
 _OTHERS = "changes status map history events dead-letters nodes clients"  # the page's own, and no reads
@@ -50,28 +49,9 @@ def is_read(path: str) -> bool:
     return path.startswith(V1) and not path.startswith(_NO_READS)
 
 
-class Rate:
-    """Growth of a counter, over the last seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque()
-        self._lock = threading.Lock()
-
-    def at(self, count: int) -> float:
-        """Record the counter, and return its growth per second."""
-        with self._lock:
-            now = self._clock()
-            self._seen.append((now, count))
-            while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
-                self._seen.popleft()
-            then, before = self._seen[0]
-        return (count - before) / (now - then) if now > then else 0.0
-
-
 @dataclass
-class StatusParts:
-    """The parts of a service that the status reads."""
+class StatusReport:
+    """Builds the status from the parts of a service."""
 
     live: DurableEmbedding
     current: CurrentSettings
@@ -83,15 +63,10 @@ class StatusParts:
     sources: list[SourceWorker]
     sinks: list[SinkWorker]
 
-
-class StatusReport:
-    """Builds the status."""
-
-    def __init__(self, parts: StatusParts) -> None:
-        self.parts, self._begun = parts, time.monotonic()
-        self._event_rate, self._read_rate = Rate(), Rate()
+    def __post_init__(self) -> None:
+        self._begun = time.monotonic()
         self._moved_last: Nodes = np.empty(0, np.int32)
-        parts.live._ahead.watchers.append(self._moved)
+        self.live._ahead.watchers.append(self._moved)
 
     def _moved(self, nodes: Nodes) -> None:
         if len(nodes):
@@ -99,15 +74,15 @@ class StatusReport:
 
     def status(self) -> answers.ServiceStatus:
         """Return the status of the service at a glance."""
-        parts, live = self.parts, self.parts.live
-        parts.observations.report(one.reachable for one in (*parts.sources, *parts.sinks))
-        index = msgspec.to_builtins(parts.index_worker.status())
-        sources = [worker.status() for worker in parts.sources]  # first: the state below has what they count
-        sinks = [worker.status() for worker in parts.sinks]
+        live = self.live
+        self.observations.report(one.reachable for one in (*self.sources, *self.sinks))
+        index = msgspec.to_builtins(self.index_worker.status())
+        sources = [worker.status() for worker in self.sources]  # first: the state below has what they count
+        sinks = [worker.status() for worker in self.sinks]
         graph = live._state.graph
         with live.lock:  # it can be counted also while the state is torn
             shown = self._moved_last[graph.present(self._moved_last)]
-            moved_last = [] if live._state.torn else parts.reads.ids_of(shown)
+            moved_last = [] if live._state.torn else self.reads.ids_of(shown)
             sizes = len(graph), graph.edge_count, 0 if live._state.torn else live._state.unreached()
         model, kept = live.model, live._snapshots
         return answers.ServiceStatus(
@@ -121,10 +96,10 @@ class StatusReport:
             time.monotonic() - self._begun,
             live._log.failure is None,
             None if live._log.failure is None else str(live._log.failure),
-            parts.observations.rejections.alarms(),
+            self.observations.rejections.alarms(),
             self._traffic(),
-            self._queue(),
-            parts.load_history.latency(),
+            self._queue_status(),
+            self.load_history.latency,
             answers.SnapshotStatus(
                 live._ahead.saved_at, kept.saved_time, kept.seconds, live._ahead.damage, kept.failure
             ),
@@ -135,13 +110,13 @@ class StatusReport:
         )
 
     def _traffic(self) -> answers.TrafficStatus:
-        queue, reads = self.parts.queue, self.parts.observations.total_reads()
-        dead_letters = self.parts.live._log.count_dead_letters()
-        rates = self._event_rate.at(queue.total_events), self._read_rate.at(reads)
+        queue, reads, last = self.queue, self.observations.total_reads(), self.load_history.last
+        dead_letters = self.live._log.count_dead_letters()
+        rates = (0.0, 0.0) if last is None else (last.events_a_second, last.reads_a_second)
         return answers.TrafficStatus(queue.total_events, queue.total_requests, reads, dead_letters, *rates)
 
-    def _queue(self) -> answers.QueueStatus:
-        queue, limits = self.parts.queue, self.parts.current.limits
+    def _queue_status(self) -> answers.QueueStatus:
+        queue, limits = self.queue, self.current.limits
         most = limits.queued_events, limits.queued_rows
         return answers.QueueStatus(queue.events, queue.rows, *most, queue.shed, queue.longest_wait * 1e3)
 
@@ -165,7 +140,7 @@ class StatusHandlers:
     async def get_history(self, request: Request) -> Response:
         """The load of the last hour: a sample every few seconds."""
         since = seconds(request.query_params.get("since", "0"), "since", sys.float_info.max, "since 1970")
-        return await respond_beside(self._report.parts.load_history.since, since)
+        return await respond_beside(self._report.load_history.since, since)
 
     @route("GET /metrics", media="text/plain")
     async def get_metrics(self, request: Request) -> Response:
@@ -184,7 +159,7 @@ class StatusHandlers:
         reason = self._readiness.reason()
         if reason is not None:
             return problem("not-ready", reason, retry_after=1)
-        return respond(answers.Ready(True, self._report.parts.live._log.failure is None))
+        return respond(answers.Ready(True, self._report.live._log.failure is None))
 
 
 # ---- load ---------------------------------------------------------------------------------------------
@@ -208,7 +183,7 @@ class LoadHistory:
         self._samples: deque[answers.LoadSample] = deque(maxlen=KEPT)
         self._minute: deque[_Counted] = deque(maxlen=_MINUTE + 1)
         self._minute.append(self._count())
-        self._latency = self._measured(self._minute[0])
+        self.latency = self._measured(self._minute[0])  # percentiles of the last minute
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="dygcn-load", daemon=True)
 
@@ -250,7 +225,7 @@ class LoadHistory:
                 self._queue.events,
             )
         )
-        self._latency = self._measured(now)
+        self.latency = self._measured(now)
 
     def _measured(self, now: _Counted) -> answers.LatencyStatus:
         before = self._minute[0]
@@ -266,9 +241,10 @@ class LoadHistory:
             },
         )
 
-    def latency(self) -> answers.LatencyStatus:
-        """Return percentiles of the last minute, at most `INTERVAL` seconds old."""
-        return self._latency
+    @property
+    def last(self) -> answers.LoadSample | None:
+        """The newest sample, at most `INTERVAL` seconds old; None before the first one."""
+        return self._samples[-1] if self._samples else None
 
     def since(self, moment: float = 0.0) -> answers.LoadSamples:
         """Return the samples after a moment, in seconds since 1970, oldest first."""
