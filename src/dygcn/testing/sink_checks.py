@@ -46,26 +46,6 @@ ODD_NUMBERS = (
 EXTREME_IDS = (-(2**63), -(2**63) + 1, -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1)
 
 
-def check_sink(fresh: Fresh, examples: int = 10) -> None:
-    """Check that a sink does what `dygcn.serving.sinks.Sink` promises.
-
-    Parameters
-    ----------
-    fresh
-        Returns a new target at each call.
-    examples
-        Random sequences of writes to try for each type of ids.
-
-    Raises
-    ------
-    AssertionError
-        If it does not; the text says what was expected.
-    """
-    for check in SINK_CHECKS.values():
-        check(fresh)
-    check_random_sequences(fresh, examples)
-
-
 def check_rows_arrive(fresh: Fresh) -> None:
     """Vectors arrive bit for bit: denormals, negative zero, the least and the greatest; versions, too."""
     numbers = np.array(ODD_NUMBERS, np.float64).astype(np.float32)
@@ -384,29 +364,29 @@ def check_repeated_histories(fresh: Fresh) -> None:
 
 
 SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
-    check.__name__.removeprefix("check_"): check
-    for check in (
-        check_rows_arrive,
-        check_repeats,
-        check_left,
-        check_below,
-        check_other_shapes,
-        check_ids,
-        check_kinds,
-        check_nul,
-        check_sizes,
-        check_opening_and_closing,
-        check_two_writers,
-        check_interrupted,
-        check_rows_say_their_history,
-        check_refit,
-        check_stale_writer,
-        check_equal_generation,
-        check_restored_copy,
-        check_repeated_histories,
-    )
+    name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
 """All checks but the random one, by name."""
+
+
+def check_sink(fresh: Fresh, examples: int = 10) -> None:
+    """Check that a sink does what `dygcn.serving.sinks.Sink` promises.
+
+    Parameters
+    ----------
+    fresh
+        Returns a new target at each call.
+    examples
+        Random sequences of writes to try for each type of ids.
+
+    Raises
+    ------
+    AssertionError
+        If it does not; the text says what was expected.
+    """
+    for check in SINK_CHECKS.values():
+        check(fresh)
+    check_random_sequences(fresh, examples)
 
 
 def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:

@@ -33,26 +33,6 @@ ODD = (
 )  # fmt: skip
 
 
-def check_source(make: Make, publish: Publish) -> None:
-    """Check that a source does what `dygcn.serving.sources.Source` promises.
-
-    Parameters
-    ----------
-    make
-        Returns a new source, not open yet, each time that it is called; all read the same.
-    publish
-        Appends messages to what is read, in their order; returns when a reader can see them. Bodies are JSON
-        on one line. No other publisher may be active meanwhile.
-
-    Raises
-    ------
-    AssertionError
-        If it does not; the text says what was expected.
-    """
-    for check in SOURCE_CHECKS.values():
-        check(make, publish)
-
-
 def check_order(make: Make, publish: Publish) -> None:
     """Every message comes once, in the order of its stream, at offsets that grow."""
     begun, bodies = _published(make, publish, "order", 300)
@@ -219,21 +199,29 @@ def check_lag(make: Make, publish: Publish) -> None:
 
 
 SOURCE_CHECKS: dict[str, Callable[[Make, Publish], None]] = {
-    check.__name__.removeprefix("check_"): check
-    for check in (
-        check_order,
-        check_resume,
-        check_twice,
-        check_beginning,
-        check_timeout,
-        check_limit,
-        check_closing,
-        check_bodies,
-        check_while_published,
-        check_names,
-        check_lag,
-    )
+    name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
+"""All checks, by name."""
+
+
+def check_source(make: Make, publish: Publish) -> None:
+    """Check that a source does what `dygcn.serving.sources.Source` promises.
+
+    Parameters
+    ----------
+    make
+        Returns a new source, not open yet, each time that it is called; all read the same.
+    publish
+        Appends messages to what is read, in their order; returns when a reader can see them. Bodies are JSON
+        on one line. No other publisher may be active meanwhile.
+
+    Raises
+    ------
+    AssertionError
+        If it does not; the text says what was expected.
+    """
+    for check in SOURCE_CHECKS.values():
+        check(make, publish)
 
 
 def _bodies(what: str, count: int) -> list[bytes]:

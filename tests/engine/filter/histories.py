@@ -13,7 +13,7 @@ from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import Trial
-from dygcn.testing.dense import dense_sums
+from dygcn_lab.testbed.dense_filter import dense_sums
 
 WIDTH = 5
 USERS, ITEMS = [f"user:{n}" for n in range(7)], [f"item:{n}" for n in range(6)]

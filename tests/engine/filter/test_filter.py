@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.engine.filter import head, loops
-from dygcn.testing.dense import weight
+from dygcn_lab.testbed.dense_filter import weight
 from tests.engine.filter import histories
 from tests.seeded import assert_noticed
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dygcn.serving.observing import request_ids
-from dygcn.serving.observing.request_ids import LONGEST, RequestIds, current_request_id
+from dygcn.serving.observing.request_ids import LONGEST, REQUEST_ID, RequestIds
 from dygcn_lab.testbed.seeding import seeded
 
 MADE = re.compile(r"[0-9a-f]{12}-[0-9a-f]+")
@@ -19,7 +19,7 @@ def answer(*headers):
     seen, sent = [], []
 
     async def app(scope, receive, send):
-        seen.extend([scope["state"]["request_id"], current_request_id()])
+        seen.extend([scope["state"]["request_id"], REQUEST_ID.get()])
         await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
         await send({"type": "http.response.body", "body": b""})
 
@@ -63,7 +63,7 @@ def test_without_one_each_request_has_its_own():
 
 def test_outside_of_a_request_there_is_none():
     answer()
-    assert current_request_id() == ""
+    assert REQUEST_ID.get() == ""
 
 
 def test_every_answer_of_a_service_has_one(serve):
@@ -81,7 +81,7 @@ def test_a_failure_inside_is_logged_with_it(serve, caplog, monkeypatch):
 
     class Ids:
         def filter(self, record):
-            seen.append((record.getMessage(), current_request_id()))
+            seen.append((record.getMessage(), REQUEST_ID.get()))
             return True
 
     caplog.handler.addFilter(Ids())

@@ -11,7 +11,7 @@ import pytest
 from dygcn.errors import OptionError, OtherHistory, SinkError
 from dygcn.serving.sinks import PostgresSettings
 from dygcn.serving.sinks import postgres as sink_module
-from dygcn.serving.sinks.postgres import PostgresStore, copy_blocks
+from dygcn.serving.sinks.postgres import PostgresStore, as_payloads
 from dygcn.testing.sink_checks import (
     KINDS,
     SINK_CHECKS,
@@ -26,7 +26,7 @@ from dygcn.testing.sink_checks import (
     check_rows_arrive,
     check_stale_writer,
 )
-from dygcn.testing.sink_model import SinkModel, made_up_history, make_rows
+from dygcn.testing.sink_model import made_up_history, make_rows
 from dygcn_lab.testbed.postgres import postgres_server
 from tests.serving.sinks.places import check_late_positions, fresh_name, postgres_place, read_table, versions
 
@@ -142,31 +142,8 @@ def test_nearest_neighbours_by_index(sink, server):
     assert nearest == 7
 
 
-def test_copied_blocks_are_what_the_manual_says():
-    rows = make_rows({258: 3}, dim=1)
-    text = b"".join(copy_blocks(rows.ids, np.array([[1.0]], np.float32)))
-    assert text == (
-        b"PGCOPY\n\xff\r\n\0" + bytes(8)  # signature, flags, no extension
-        + b"\0\x02"  # fields
-        + b"\0\0\0\x08" + bytes(6) + b"\x01\x02"  # id
-        + b"\0\0\0\x08" + b"\0\x01" + b"\0\0" + b"\x3f\x80\0\0"  # vector: size, nothing, 1.0
-        + b"\xff\xff"
-    )  # fmt: skip
-    texts = make_rows({"é": 3}, dim=1)
-    text = b"".join(copy_blocks(texts.ids, None))
-    assert text[19:-2] == b"\0\x01\0\0\0\x02\xc3\xa9"
-
-
-def test_more_rows_than_one_block(sink, monkeypatch):
-    monkeypatch.setattr(sink_module, "_AT_ONCE", 7)
-    model = SinkModel()
-    rows = make_rows(dict.fromkeys(range(50), 1), dim=DIM)
-    sink.write(rows)
-    model.write(rows)
-    found = read_table(sink.store.settings.url, sink.store.settings.table)
-    assert {id_: vector.tobytes() for id_, (_, vector) in found.items()} == {
-        id_: vector.tobytes() for id_, (_, vector) in model.held().items()
-    }
+def test_vectors_are_sent_as_the_source_of_pgvector_says():
+    assert list(as_payloads(np.array([[1.0]], np.float32))) == [b"\0\x01" + b"\0\0" + b"\x3f\x80\0\0"]
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -596,12 +573,8 @@ def test_a_late_write_does_not_take_the_position_back(server):
 
 
 def test_rounded_vectors_would_be_noticed(server, monkeypatch):
-    whole = sink_module.copy_blocks
-
-    def rounded(ids, vectors):
-        near = None if vectors is None else np.float32(np.float16(np.clip(vectors, -60000, 60000)))
-        return whole(ids, near)
-
-    monkeypatch.setattr(sink_module, "copy_blocks", rounded)
+    monkeypatch.setattr(
+        sink_module, "as_payloads", lambda vectors: as_payloads(np.float16(np.clip(vectors, -6e4, 6e4)))
+    )
     with pytest.raises(AssertionError, match="bit for bit"):
         check_rows_arrive(lambda: postgres_place(server))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Literal, TextIO, get_args
 
 from dygcn.errors import OptionError
-from dygcn.serving.observing.request_ids import current_request_id
+from dygcn.serving.observing.request_ids import REQUEST_ID
 
 Format = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -24,59 +24,45 @@ _LONGEST_TRACEBACK = 20_000
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@+*()\[\]{}<>#%&'!?~^|-]+")
 
 
-class _Lines(logging.Formatter):
-    """Makes the fields of a record: time, level, event, the event's fields, and the request id."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        fields: dict[str, object] = {
-            "time": f"{stamp}.{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        more = getattr(record, "fields", None)
-        if isinstance(more, Mapping):
-            fields.update({name: value for name, value in more.items() if value is not None})
-        else:
-            fields["logger"] = record.name
-        if request := current_request_id():
-            fields["request_id"] = request
-        if record.exc_info and record.exc_info[0] is not None:
-            fields["traceback"] = self.formatException(record.exc_info)[-_LONGEST_TRACEBACK:]
-        return self.line({name: _bounded(name, value) for name, value in fields.items()})
-
-    def line(self, fields: dict[str, object]) -> str:
-        raise NotImplementedError
-
-
-class JsonLines(_Lines):
-    r"""One JSON object a line, in ASCII.
+class Lines(logging.Formatter):
+    r"""Writes time, level, event, the event's fields and the request id: JSON in ASCII, or text.
 
     >>> record = logging.makeLogRecord({"msg": "source.lost", "levelname": "WARNING"})
     >>> record.fields = {"source": "list", "error": "gone\n2026 ERROR forged"}
-    >>> print(JsonLines().format(record))
+    >>> print(Lines("json").format(record))
     {"time": "...Z", "level": "warning", "event": "source.lost", "source": "list",
      "error": "gone\n2026 ERROR forged"}
-    """
-
-    def line(self, fields: dict[str, object]) -> str:
-        """Return the line of a record."""
-        return escaped(fields)
-
-
-class TextLines(_Lines):
-    r"""Time, level and event, then name=value; a value with blanks or control characters is quoted.
-
-    >>> record = logging.makeLogRecord({"msg": "source.lost", "levelname": "WARNING"})
-    >>> record.fields = {"source": "list", "error": "gone\n2026 ERROR forged"}
-    >>> print(TextLines().format(record))
+    >>> print(Lines("text").format(record))
     2...Z warning source.lost source=list error="gone\n2026 ERROR forged"
     """
 
-    def line(self, fields: dict[str, object]) -> str:
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._json = form == "json"
+
+    def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        begin = [_shown(fields.pop(name)) for name in ("time", "level", "event")]
-        return " ".join([*begin, *(f"{name}={_shown(value)}" for name, value in fields.items())])
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        begin: dict[str, object] = {
+            "time": f"{stamp}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "event": _bounded(record.getMessage()),
+        }
+        fields: dict[str, object] = {}
+        more = getattr(record, "fields", None)
+        if isinstance(more, Mapping):
+            fields.update({name: _bounded(value) for name, value in more.items() if value is not None})
+        else:
+            fields["logger"] = record.name
+        if request := REQUEST_ID.get():
+            fields["request_id"] = request
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["traceback"] = self.formatException(record.exc_info)[-_LONGEST_TRACEBACK:]
+        if self._json:
+            return escaped(begin | fields)
+        return " ".join(
+            [*map(_shown, begin.values()), *(f"{name}={_shown(value)}" for name, value in fields.items())]
+        )
 
 
 def escaped(value: object) -> str:
@@ -88,11 +74,11 @@ def escaped(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
 
 
-def _bounded(name: str, value: object) -> object:
-    if isinstance(value, bool | int | float) or value is None:
+def _bounded(value: object) -> object:
+    if isinstance(value, int | float):
         return value
-    text = value if isinstance(value, str) else str(value)
-    return text if len(text) <= LONGEST or name == "traceback" else f"{text[:LONGEST]}..."
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _shown(value: object) -> str:
@@ -114,9 +100,6 @@ class _StandardError(logging.StreamHandler[TextIO]):
         """Ignore another stream."""
 
 
-_FORMATTERS: dict[str, type[_Lines]] = {"text": TextLines, "json": JsonLines}
-
-
 def configure(form: str = "text", level: str = "info", stream: TextIO | None = None) -> logging.Handler:
     """Let every logger of the process write lines to standard error; return the handler.
 
@@ -127,7 +110,7 @@ def configure(form: str = "text", level: str = "info", stream: TextIO | None = N
         if value not in allowed:
             raise OptionError(f"log.{name} is {value!r}; allowed is {', '.join(allowed)}")
     handler = _StandardError() if stream is None else logging.StreamHandler(stream)
-    handler.setFormatter(_FORMATTERS[form]())
+    handler.setFormatter(Lines(form))
     handler.set_name("dygcn")
     root, ours = logging.getLogger(), logging.getLogger("dygcn")
     for old in [one for one in root.handlers if one.get_name() == "dygcn"]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -38,8 +38,8 @@ class Metric:
     panel: str  # the row of the dashboard
     name: str
     about: str
-    labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()  # of a histogram
+    labels: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -55,14 +55,16 @@ class Metric:
         return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
 
 
-def _panel(panel: str, *rows: tuple[Any, ...]) -> tuple[Metric, ...]:
-    return tuple(Metric(panel, *row) for row in rows)
+def _panel(panel: str, *rows: tuple[Any, ...], labels: tuple[str, ...] = ()) -> tuple[Metric, ...]:
+    """Return the metrics of a panel, with its labels unless they have some of their own."""
+    found = (Metric(panel, *row) for row in rows)
+    return tuple(one if one.labels else replace(one, labels=labels) for one in found)
 
 
 METRICS = (
     *_panel(
         "Process",
-        ("dygcn_build_info", "1, with the versions of the running code", ("version", "python")),
+        ("dygcn_build_info", "1, with the versions of the running code", (), ("version", "python")),
         ("dygcn_ready", "1 while reads, writes and searches are answered"),
         ("dygcn_accepting", "1 while events are accepted; 0 after a failed write"),
         ("dygcn_draining", "1 while the service goes down"),
@@ -81,17 +83,17 @@ METRICS = (
     ),
     *_panel(
         "Requests",
-        ("dygcn_requests_total", "requests by route and status", ("route", "status")),
-        ("dygcn_request_duration_seconds", "time from a request to its answer", ("route",), _SHORT),
+        ("dygcn_requests_total", "requests by route and status", (), ("route", "status")),
+        ("dygcn_request_duration_seconds", "time from a request to its answer", _SHORT, ("route",)),
         ("dygcn_reads_total", "reads answered"),
     ),
     *_panel(
         "Events",
         ("dygcn_events_total", "events applied"),
-        ("dygcn_batch_events", "events of one batch", (), _SIZES),
-        ("dygcn_queue_wait_seconds", "time that a request waits in the ingest queue", (), _SHORT),
-        ("dygcn_log_write_seconds", "time to write a batch to the log and sync it", (), _SHORT),
-        ("dygcn_apply_seconds", "time to apply a batch that is in the log", (), _SHORT),
+        ("dygcn_batch_events", "events of one batch", _SIZES),
+        ("dygcn_queue_wait_seconds", "time that a request waits in the ingest queue", _SHORT),
+        ("dygcn_log_write_seconds", "time to write a batch to the log and sync it", _SHORT),
+        ("dygcn_apply_seconds", "time to apply a batch that is in the log", _SHORT),
         ("dygcn_lag_seconds", "from arrival to being readable, of the last batch"),
         ("dygcn_queue_events", "events in the ingest queue"),
         ("dygcn_queue_rows", "rows that queued events are expected to change"),
@@ -99,7 +101,7 @@ METRICS = (
         ("dygcn_shed_requests_total", "requests refused for overload"),
         ("dygcn_overloaded", "1 while requests are refused for overload"),
         ("dygcn_old_events_total", "events of forgotten ids that were dropped"),
-        ("dygcn_surprise", "surprise of measured events, in nats", (), _NATS),
+        ("dygcn_surprise", "surprise of measured events, in nats", _NATS),
         (
             "dygcn_surprising_events_total",
             "measured events of rank 0.99 or more among the last ones of their source",
@@ -109,6 +111,7 @@ METRICS = (
             "dygcn_dead_letters_total",
             "dead letters since the start: unreadable messages, malformed events, "
             "events that the graph refused",
+            (),
             ("reason",),
         ),
         ("dygcn_mass_rejection", "1 while too many of the last 1,000 events became dead letters"),
@@ -138,32 +141,25 @@ METRICS = (
     ),
     *_panel(
         "Sources",
-        ("dygcn_source_failing", "1 while a source cannot be read", ("source",)),
-        (
-            "dygcn_source_lag_messages",
-            "messages behind the last one read; missing while it is not known",
-            ("source",),
-        ),
-        ("dygcn_source_messages_total", "messages read", ("source",)),
-        ("dygcn_source_failures_total", "tries that failed", ("source",)),
-        (
-            "dygcn_source_success_timestamp_seconds",
-            "when a source was last read without an error; 0: never",
-            ("source",),
-        ),
+        ("dygcn_source_failing", "1 while a source cannot be read"),
+        ("dygcn_source_lag_messages", "messages behind the last one read; missing while it is not known"),
+        ("dygcn_source_messages_total", "messages read"),
+        ("dygcn_source_failures_total", "tries that failed"),
+        ("dygcn_source_success_timestamp_seconds", "when a source was last read without an error; 0: never"),
+        labels=("source",),
     ),
     *_panel(
         "Sinks",
-        ("dygcn_sink_failing", "1 while a sink cannot be written", ("sink",)),
-        ("dygcn_sink_backlog_sequences", "sequences that a sink does not have yet", ("sink",)),
-        ("dygcn_sink_rows_total", "rows written", ("sink",)),
-        ("dygcn_sink_failures_total", "tries that failed", ("sink",)),
+        ("dygcn_sink_failing", "1 while a sink cannot be written"),
+        ("dygcn_sink_backlog_sequences", "sequences that a sink does not have yet"),
+        ("dygcn_sink_rows_total", "rows written"),
+        ("dygcn_sink_failures_total", "tries that failed"),
         (
             "dygcn_sink_success_timestamp_seconds",
             "when a sink was last written or found up to date; 0: never",
-            ("sink",),
         ),
-        ("dygcn_sink_write_seconds", "time that a sink takes for one page of rows", ("sink",), _SHORT),
+        ("dygcn_sink_write_seconds", "time that a sink takes for one page of rows", _SHORT),
+        labels=("sink",),
     ),
 )
 

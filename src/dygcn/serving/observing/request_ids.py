@@ -18,16 +18,12 @@ _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _App = Callable[[Scope, _Receive, _Send], Awaitable[None]]
 
-REQUEST: ContextVar[str] = ContextVar("dygcn_request_id", default="")
+REQUEST_ID: ContextVar[str] = ContextVar("dygcn_request_id", default="")
+"""The id of the present request, empty outside of one.
 
-
-def current_request_id() -> str:
-    """Return the id of the present request, empty outside of one.
-
-    It follows a request into the threads of `run_in_threadpool`, and not into the writing thread, where one
-    batch is made of many requests.
-    """
-    return REQUEST.get()
+It follows a request into the threads of `run_in_threadpool`, and not into the writing thread, where one batch
+is made of many requests.
+"""
 
 
 def new_ids() -> Callable[[list[tuple[bytes, bytes]]], bytes]:
@@ -67,7 +63,7 @@ class RequestIds:
         name = self._name_of(scope["headers"])
         text = name.decode("ascii")
         scope.setdefault("state", {})["request_id"] = text
-        token = REQUEST.set(text)
+        token = REQUEST_ID.set(text)
 
         async def send_named(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -77,4 +73,4 @@ class RequestIds:
         try:
             await (self._refusal(scope) or self._app)(scope, receive, send_named)
         finally:
-            REQUEST.reset(token)
+            REQUEST_ID.reset(token)

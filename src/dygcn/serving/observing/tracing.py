@@ -28,55 +28,28 @@ class Otel(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 
 class Tracing:
-    """The tracing in use while traces are off: every method does nothing."""
-
-    on = False
-
-    def current(self) -> Any:
-        """Return the context that a span in another thread needs to belong to this one."""
-        return None
-
-    @contextmanager
-    def request(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Any]:
-        """Make a span of a request, which continues the trace of its client."""
-        yield None
-
-    def answered(self, span: Any, status: int, request_id: str) -> None:
-        """Record the answer of a request."""
-
-    @contextmanager
-    def batch(self, parents: Sequence[Any]) -> Iterator[None]:
-        """Make a span of a batch, with links to its requests."""
-        yield
-
-    def done(self, name: str, seconds: float, parent: Any = None, **attributes: object) -> None:
-        """Make a span of work that ends now, in the open span or in that of `parent`."""
-
-    def close(self) -> None:
-        """Send spans that wait."""
-
-
-class OtelTracing(Tracing):
     """Spans of requests, queue, batches, log, updates, sinks and snapshots.
 
-    The provider, an OpenTelemetry `TracerProvider`, is shut down with the service.
+    The provider, an OpenTelemetry `TracerProvider`, is shut down with the service. Without one, traces are
+    off: `current`, `done` and `close` do nothing; `request` and `batch` are for callers that found it `on`.
     """
 
-    on = True
-
-    def __init__(self, provider: Any) -> None:
+    def __init__(self, provider: Any = None) -> None:
+        self.on, self._provider = provider is not None, provider
+        if not self.on:
+            return
         with extra("otel"):
             from opentelemetry import context, trace  # noqa: PLC0415 - off by default
             from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
                 TraceContextTextMapPropagator,
             )
-        self._trace, self._context, self._provider = trace, context, provider
+        self._trace, self._context = trace, context
         self._tracer = provider.get_tracer("dygcn", dygcn.__version__)
         self._extract = TraceContextTextMapPropagator().extract
 
     def current(self) -> Any:
-        """Return the context of the open span."""
-        return self._context.get_current()
+        """Return the context that a span in another thread needs to belong to this one."""
+        return self._context.get_current() if self.on else None
 
     @contextmanager
     def request(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Any]:
@@ -108,6 +81,8 @@ class OtelTracing(Tracing):
 
     def done(self, name: str, seconds: float, parent: Any = None, **attributes: object) -> None:
         """Make a span of work that ends now, in the open span or in that of `parent`."""
+        if not self.on:
+            return
         end = time.time_ns()
         named = {f"dygcn.{key}": value for key, value in attributes.items()}
         begun = end - round(seconds * 1e9)
@@ -116,13 +91,15 @@ class OtelTracing(Tracing):
 
     def close(self) -> None:
         """Send waiting spans, for a moment only: an unreachable collector does not delay a drain."""
+        if not self.on:
+            return
         sending = threading.Thread(target=self._provider.shutdown, name="dygcn-traces", daemon=True)
         sending.start()
         sending.join(_LONGEST_CLOSE)
 
 
 def make_tracing(settings: Otel, environment: Mapping[str, str] | None = None) -> Tracing:
-    """Return real tracing if the settings or the environment name a collector, else a `Tracing`."""
+    """Return tracing, which is on if the settings or the environment name a collector."""
     found = os.environ if environment is None else environment
     disabled = found.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if disabled or (settings.endpoint is None and not any(found.get(name) for name in _ENDPOINTS)):
@@ -138,4 +115,4 @@ def make_tracing(settings: Otel, environment: Mapping[str, str] | None = None) -
     provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
     endpoint = settings.endpoint and settings.endpoint.rstrip("/").removesuffix(_TRACES) + _TRACES
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
-    return OtelTracing(provider)
+    return Tracing(provider)

@@ -20,7 +20,7 @@ import msgspec
 from dygcn._extras import extra
 from dygcn.errors import DygcnError, OptionError
 from dygcn.serving.observing.events import note
-from dygcn.serving.observing.request_ids import current_request_id
+from dygcn.serving.observing.request_ids import REQUEST_ID
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
 from dygcn.serving.service.changes import ChangeHandlers, ChangePages, Waiters
@@ -160,7 +160,7 @@ class RouteGuard:
                     note("request.failed", method=method, route=path, exc_info=error)
                     response = await _unexpected(request, error)
                 if tracing.on:
-                    tracing.answered(span, response.status_code, current_request_id())
+                    tracing.answered(span, response.status_code, REQUEST_ID.get())
             response = await compressed(response, headers.get("accept-encoding", ""))
             seen.requests.count(path, response.status_code, time.perf_counter() - begun)
             return response

@@ -18,7 +18,7 @@ from dygcn.errors import (
 )
 from dygcn.schema import answers
 from dygcn.serving.json_text import encode
-from dygcn.serving.observing.request_ids import current_request_id
+from dygcn.serving.observing.request_ids import REQUEST_ID
 from dygcn.serving.service.bodies import TooManyMembers
 from dygcn.serving.service.ingest_queue import Closing, Overloaded
 
@@ -149,7 +149,7 @@ def problem(
     **headers: str,
 ) -> Response:
     """Return a response with a problem."""
-    kind, request = BY_NAME[name], current_request_id()
+    kind, request = BY_NAME[name], REQUEST_ID.get()
     told = answers.Problem(
         BASE + name, kind.title, kind.status, detail, request or None, expected, retry_after, node
     )

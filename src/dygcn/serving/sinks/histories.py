@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from dygcn.engine.records import History
 from dygcn.errors import OtherHistory, SinkError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 FIELDS = ("generation", "epoch", "version", "chain")
 """The fields of a row's position, in every sink; `version` is the sequence."""

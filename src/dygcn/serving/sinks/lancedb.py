@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from dygcn._extras import extra
 from dygcn.engine import _disk
+from dygcn.engine.records import Float32, History
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
 from dygcn.serving.sinks.histories import FIELDS, as_values
-from dygcn.serving.sinks.shape import kind_of
+from dygcn.serving.sinks.shape import Shape, kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 from dygcn.serving.sinks.vector_store import MARKS, ROWS, Condition, NodeId, VectorStore, as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dygcn.engine.records import Float32, History
-    from dygcn.serving.sinks.shape import Shape
 
 _LEAST = -(1 << 63)
 _POLL = 0.01  # seconds between two looks at the lock

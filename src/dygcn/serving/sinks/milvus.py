@@ -6,12 +6,14 @@ import logging
 import os
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, History
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving.addresses import (
     DAY,
@@ -25,8 +27,10 @@ from dygcn.serving.addresses import (
     secrets_of,
 )
 from dygcn.serving.sinks.histories import as_values
+from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 from dygcn.serving.sinks.vector_store import (
+    LOCKS,
     MARKS,
     ROWS,
     Condition,
@@ -34,14 +38,7 @@ from dygcn.serving.sinks.vector_store import (
     VectorStore,
     as_text,
     key_of,
-    lock_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, History
-    from dygcn.serving.sinks.shape import Shape
 
 _TOKEN = "MILVUS_TOKEN"
 _LONGEST = 65_535  # bytes of a text in Milvus
@@ -137,7 +134,7 @@ class MilvusCollections:
                 server_manager_instance.release_server(self._uri)
 
     def lock(self) -> threading.Lock:
-        return lock_of(self._name)
+        return LOCKS[self._name]
 
     def create(self, of: str) -> None:
         """Create a collection; marks have a vector, too, because Milvus demands one."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dygcn.engine.records import History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import check_name, public_address, secrets_of
 from dygcn.serving.brokers import NatsConnection
 from dygcn.serving.event_loop import LoopThread
 from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, from_fields
 from dygcn.serving.sinks.json_rows import NOT_JSON, deleted_below_message, left_messages, row_messages
+from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dygcn.engine.records import History, Rows
-    from dygcn.serving.sinks.shape import Shape
 
 _IN_FLIGHT = 512  # messages that wait for their acknowledgement at once
 _SHAPE = "Dygcn-Shape"

@@ -10,26 +10,22 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dygcn.engine._disk import sync_names
-from dygcn.engine.records import History
+from dygcn.engine.records import Bool, History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import Settings, failure
 from dygcn.serving.sinks.histories import admit, newest
 from dygcn.serving.sinks.shape import Shape, kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.records import Bool, Rows
 
 ABOUT = "about.json"
 _STALE = 3600.0  # seconds after which an unfinished file is removed

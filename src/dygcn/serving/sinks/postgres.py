@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from dygcn._extras import extra
-from dygcn.engine.records import History
+from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
 from dygcn.serving.sinks.histories import admit, as_values
+from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
     from psycopg import sql
-
-    from dygcn.engine.records import Float32, Rows
-    from dygcn.serving.sinks.shape import Shape
 
 _PART = r"[A-Za-z_][A-Za-z0-9_]{0,54}"  # PostgreSQL cuts names at 63 bytes; ours grow by "_history"
 _TYPES = {"int64": "bigint", "string": "text"}
 _COLUMN_TYPES = {"generation": "int8", "epoch": "text", "version": "int8", "chain": "text"}
 _KIND = "text GENERATED"  # from the id, so that no statement has to write it
 _LOCKS = 0x6479_6763 << 32  # where our advisory locks begin
-_AT_ONCE = 4096  # rows that are copied as one block
-_COPY_BEGINS = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-_COPY_ENDS = b"\xff\xff"
 
 _COLUMNS = """
     SELECT a.attname, t.typname || CASE a.attgenerated WHEN '' THEN '' ELSE ' GENERATED' END, a.atttypmod
@@ -347,9 +340,11 @@ class PostgresStore:
     def _copy(self, to: str, columns: str, ids: NDArray[Any], vectors: Float32 | None) -> None:
         text = self._sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
         statement = text.format(self._parts[to], self._sql.SQL(columns))
+        payloads = [] if vectors is None else [as_payloads(vectors)]
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for block in copy_blocks(ids, vectors):
-                copy.write(block)
+            copy.set_types([_TYPES[self._shape.stored], *("bytea" for _ in payloads)])
+            for row in zip(ids.tolist(), *payloads, strict=True):
+                copy.write_row(row)
 
     def _oid(self, part: str) -> int | None:
         text = self._parts[part].as_string(self._connection)
@@ -374,32 +369,7 @@ class PostgresStore:
         return None if row is None else row[0]
 
 
-def copy_blocks(ids: NDArray[Any], vectors: Float32 | None) -> Iterator[bytes]:
-    """Yield the binary input of COPY: big-endian, the size before every field."""
-    yield _COPY_BEGINS
-    for begin in range(0, len(ids), _AT_ONCE):
-        part = slice(begin, begin + _AT_ONCE)
-        yield _copy_block(ids[part], None if vectors is None else vectors[part])
-    yield _COPY_ENDS
-
-
-def _copy_block(ids: NDArray[Any], vectors: Float32 | None) -> bytes:
-    fields = 1
-    layout: list[Any] = []
-    if vectors is not None:
-        fields, dim = 2, vectors.shape[1]
-        layout = [("size", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f4", (dim,))]
-    if ids.dtype == np.int64:
-        layout = [("fields", ">i2"), ("id_size", ">i4"), ("id", ">i8"), *layout]
-    block = np.zeros(len(ids), layout)
-    if vectors is not None:
-        block["size"], block["dim"], block["vector"] = 4 + 4 * dim, dim, vectors
-    if ids.dtype == np.int64:
-        block["fields"], block["id_size"], block["id"] = fields, 8, ids
-        return block.tobytes()
-    texts = [id_.encode() for id_ in ids]
-    return b"".join(
-        part
-        for text, rest in zip(texts, block, strict=True)
-        for part in (struct.pack(">hi", fields, len(text)), text, rest.tobytes())
-    )
+def as_payloads(vectors: Float32) -> Iterator[bytes]:
+    """Yield vectors as pgvector receives them: the size, two zero bytes, then the numbers, big-endian."""
+    size = struct.pack(">hh", vectors.shape[1], 0)
+    return (size + vector.tobytes() for vector in vectors.astype(">f4"))

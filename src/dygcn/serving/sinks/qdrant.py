@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, History
 from dygcn.serving.addresses import (
     DAY,
     YEAR,
@@ -19,8 +22,10 @@ from dygcn.serving.addresses import (
     secrets_of,
 )
 from dygcn.serving.sinks.histories import as_values
+from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
 from dygcn.serving.sinks.vector_store import (
+    LOCKS,
     MARKS,
     ROWS,
     Condition,
@@ -28,15 +33,7 @@ from dygcn.serving.sinks.vector_store import (
     Rank,
     VectorStore,
     key_of,
-    lock_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from threading import Lock
-
-    from dygcn.engine.records import Float32, History
-    from dygcn.serving.sinks.shape import Shape
 
 _KEY = "QDRANT_API_KEY"
 _WORDS = ("rank.g1", "rank.g0", "rank.v1", "rank.v0")
@@ -106,7 +103,7 @@ class QdrantCollections:
             client.close()
 
     def lock(self) -> Lock:
-        return lock_of(self._name)
+        return LOCKS[self._name]
 
     def create(self, of: str) -> None:
         """Create a collection; marks have no vectors."""

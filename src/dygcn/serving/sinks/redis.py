@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import History, Rows
 from dygcn.serving.addresses import DAY, YEAR, check_name, check_seconds, public_address, secrets_of
 from dygcn.serving.brokers import RedisConnection
 from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, from_fields
 from dygcn.serving.sinks.shape import Shape, kind_of
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dygcn.engine.records import History, Rows
 
 _AT_ONCE = 1000  # commands on their way before their answers are read
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events.kinds import is_id_type, stored_type
+from dygcn.engine.records import Rows
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.histories import check_history
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.records import Rows
 
 _WITH_KINDS = "kind:string"
 

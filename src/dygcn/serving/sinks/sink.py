@@ -6,17 +6,14 @@ The docstrings of `Sink` and `Store` name the traps for authors of a new one.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from dygcn.engine.records import History, Rows
 from dygcn.errors import OtherHistory, SinkError
 from dygcn.serving.addresses import failure
 from dygcn.serving.sinks.histories import check_history
 from dygcn.serving.sinks.shape import Shape, check_finite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import History, Rows
 
 OnOtherHistory: TypeAlias = Literal["rewrite", "refuse"]
 """Action if a sink holds rows of an older history than ours, or of a copy that diverged.

@@ -12,18 +12,14 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
 
-from dygcn.engine.records import History
+from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.sinks.histories import FIELDS, admit, as_values, newest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from dygcn.engine.records import Float32, Rows
-    from dygcn.serving.sinks.shape import Shape
+from dygcn.serving.sinks.shape import Shape
 
 Rank: TypeAlias = tuple[int, int]
 """Generation and version: of two rows of a node, that of the greater rank counts."""
@@ -41,7 +37,8 @@ FOREVER = 1 << 62
 _NAMESPACE = uuid.UUID("6479-6763-6e00-4000-8000-000000000001".replace("-", ""))
 _AT_ONCE = 1000  # rows of one request
 _NUMBERS_AT_ONCE = 1 << 20  # numbers of its vectors; as JSON they stay below the 32 MB that Qdrant takes
-_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""The lock that all sinks of this process with one name share."""
 
 
 def key_of(id_: NodeId) -> str:
@@ -51,11 +48,6 @@ def key_of(id_: NodeId) -> str:
     'c64f8fa2-8100-576d-845b-356bd9527d47'
     """
     return str(uuid.uuid5(_NAMESPACE, str(id_)))
-
-
-def lock_of(name: str) -> threading.Lock:
-    """Return the lock that all sinks of this process with one address share."""
-    return _LOCKS[name]
 
 
 def as_text(where: Sequence[Condition], equal: str, values: Callable[[Sequence[NodeId]], str]) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
 from dygcn.serving.addresses import Settings, check_name, failure
 from dygcn.serving.sources.source import ReaderSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LONGEST_LINE = 16 << 20
 _PAUSE = 0.05  # seconds between two looks

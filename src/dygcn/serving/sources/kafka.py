@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dygcn._extras import extra
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
 from dygcn.serving.brokers import KafkaConnection
 from dygcn.serving.sources.source import Form, ReaderSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _FIXED = {
     "group.id": "dygcn",  # required, and not used

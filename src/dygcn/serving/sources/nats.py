@@ -6,8 +6,9 @@ import asyncio
 import json
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
@@ -15,9 +16,6 @@ from dygcn.serving.addresses import check_name, public_address, secrets_of
 from dygcn.serving.brokers import NatsConnection
 from dygcn.serving.event_loop import LoopThread
 from dygcn.serving.sources.source import Form, ReaderSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _PULL = 1_000  # messages requested at once, at most
 _PATIENCE = 5.0  # seconds that the server keeps a request for messages

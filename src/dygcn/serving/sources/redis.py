@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn._extras import extra
 from dygcn.engine.records import Message
@@ -12,9 +13,6 @@ from dygcn.errors import OptionError, SourceError
 from dygcn.serving.addresses import public_address, secrets_of
 from dygcn.serving.brokers import RedisConnection
 from dygcn.serving.sources.source import Form, ReaderSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SEQUENCE_BITS = 22
 _MOST_MS, _MOST_SEQUENCE = (1 << (63 - _SEQUENCE_BITS)) - 1, (1 << _SEQUENCE_BITS) - 1

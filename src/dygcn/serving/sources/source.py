@@ -5,15 +5,12 @@ The docstrings of `Source` and `Reader` name the traps for authors of a new one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from dygcn.engine.records import Message
 from dygcn.errors import SourceError
 from dygcn.serving.addresses import failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dygcn.engine.records import Message
 
 Form: TypeAlias = Literal["json", "ndjson", "arrow"]
 """How the body of a message is read; see `dygcn.engine.events.decode_events`."""

@@ -13,7 +13,7 @@ from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph.image import take_image
-from dygcn.testing.dense import dense_sums
+from dygcn_lab.testbed.dense_filter import dense_sums
 from dygcn_lab.testbed.seeding import small_model
 
 if TYPE_CHECKING:
