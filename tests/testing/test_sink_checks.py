@@ -267,9 +267,8 @@ class AnOldLeavingHidesNewRows(MemorySink):
 
     def put(self, rows):
         known = self.memory.model.known
-        gone = {
-            id_ for id_, (at, vector) in known.items() if vector is None and at.sequence > rows.versions[0]
-        }
+        newer = {id_ for id_, (at, _) in known.items() if at.sequence > rows.history.sequence}
+        gone = {id_ for id_ in newer if known[id_][1] is None}
         kept = [row for row, id_ in enumerate(rows.ids.tolist()) if id_ not in gone]
         super().put(replace(rows, ids=rows.ids[kept], vectors=rows.vectors[kept]))
 

@@ -235,10 +235,8 @@ class Rows:
 
     ids: NDArray[Any]  # (n,) int64, or Python strings; ``kind:id`` where nodes have kinds
     vectors: Float32  # (n, dim)
-    versions: Int64  # (n,) the sequence of `history`
     left: NDArray[Any]  # (m,) ids that are no longer in the graph; none of them is in `ids`
-    left_versions: Int64  # (m,) the sequence of `history`
-    history: History  # the position of these vectors
+    history: History  # the position of these vectors: its sequence is the version of each row
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.left)

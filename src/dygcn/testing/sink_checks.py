@@ -52,8 +52,7 @@ def check_rows_arrive(fresh: Fresh) -> None:
     vectors = np.stack([np.roll(numbers, by) for by in range(len(numbers))])
     ids, first = range(len(vectors)), 2**53 + 1  # where doubles no longer tell two integers apart
     one, two, three = (make_rows(dict.fromkeys(ids, first + by), dim=len(numbers)) for by in range(3))
-    wide = np.repeat(vectors, 2, axis=1)[:, ::2]
-    shared = replace(three, vectors=wide, versions=np.repeat(three.versions, 2)[::2])
+    shared = replace(three, vectors=np.repeat(vectors, 2, axis=1)[:, ::2])
     with SinkTrial(fresh, "int64", len(numbers)) as trial:
         trial.after("a write", replace(one, vectors=vectors))
         trial.after("vectors in another memory order", replace(two, vectors=np.asfortranarray(-vectors)))
@@ -94,14 +93,14 @@ def check_below(fresh: Fresh) -> None:
         trial.after("delete_below twice", 5)
         trial.after("older rows of deleted nodes", {1: 1, 5: 3})
         trial.after("later rows", ({1: 11}, {3: 11}))
-        trial.after("delete_below of many", dict.fromkeys(range(1500), 100), 100)
+        trial.after("delete_below of many", dict.fromkeys(range(1100), 100), 100)
         trial.after("delete_below of all", 101)
         trial.after("a row came back", {1: 102})
 
 
 def check_other_shapes(fresh: Fresh) -> None:
     """Rows of another shape are refused, and so is a target with rows of another shape."""
-    row, gone = make_rows({1: 1}, dim=DIM), make_rows({}, left={1: 1}, dim=DIM)
+    row = make_rows({1: 1}, dim=DIM)
     with SinkTrial(fresh, "int64") as trial:
         for wrong in (
             make_rows({1: 1}, dim=DIM + 1),
@@ -109,10 +108,7 @@ def check_other_shapes(fresh: Fresh) -> None:
             make_rows({}, left={"a": 1}, dim=DIM),
             make_rows({1: -1}, dim=DIM),
             replace(row, vectors=np.zeros((1, DIM))),  # type: ignore[arg-type]
-            replace(row, versions=np.array([1, 2])),
-            replace(gone, left_versions=np.array([1, 2])),
-            replace(row, history=made_up_history(2)),
-            replace(gone, left_versions=np.array([2])),
+            replace(row, vectors=np.zeros((2, DIM), np.float32)),
             replace(row, history=replace(made_up_history(1), epoch="../../x")),
             replace(row, history=replace(made_up_history(1), chain="")),
             replace(row, history=replace(made_up_history(1), generation=-1)),
@@ -179,11 +175,11 @@ def check_sizes(fresh: Fresh) -> None:
     with SinkTrial(fresh, "int64") as trial:
         trial.after("nothing was written", {})
         trial.after("only a leaving", ({}, {9: 1}))
-        many = dict.fromkeys(range(5000), 3)
+        many = dict.fromkeys(range(2200), 3)
         trial.after("thousands of rows", {9: 2}, (many, dict.fromkeys(range(-500, 0), 3)))
-        trial.after("they came again, late", (dict.fromkeys(range(4999), 4), {4999: 4}), many)
+        trial.after("they came again, late", (dict.fromkeys(range(2199), 4), {2199: 4}), many)
     with SinkTrial(fresh, "string", 1) as trial:
-        trial.after("vectors of one number", {f"node {number}": 7 for number in range(1200)})
+        trial.after("vectors of one number", {f"node {number}": 7 for number in range(1100)})
 
 
 def check_opening_and_closing(fresh: Fresh) -> None:
@@ -288,14 +284,14 @@ def check_rows_say_their_history(fresh: Fresh) -> None:
 def check_refit(fresh: Fresh) -> None:
     """A second history on the same target, with smaller versions: each row is replaced, old ones end."""
     with SinkTrial(fresh, "int64") as trial:
-        old = dict.fromkeys(range(1500), 700), dict.fromkeys(range(2000, 2010), 700)
+        old = dict.fromkeys(range(1100), 700), dict.fromkeys(range(2000, 2010), 700)
         trial.after("an old history", old, "reopen")
-        new = [dict.fromkeys(range(1000), 3), ({2000: 3, 2001: 3}, {1400: 3, 5000: 3})]
+        new = [dict.fromkeys(range(1000), 3), ({2000: 3, 2001: 3}, {1050: 3, 5000: 3})]
         trial.after("some rows of another history came", *new, generation=2)
         trial.after("rows of the old history were deleted", (0, made_up_history(3, 2)))
-        still = trial.target.read_all().keys() & {1001, 1400, 1499}
+        still = trial.target.read_all().keys() & {1001, 1050, 1099}
         expect(not still, "a row of the old history is there")
-        again = {5: 4, 1400: 4, 1450: 4, 2002: 4}
+        again = {5: 4, 1050: 4, 1060: 4, 2002: 4}
         trial.after("nodes came that the old history had, too", again, generation=2)
         trial.after("delete_below of all but the last", (4, made_up_history(4, 2)))
         trial.after("a third history without any node", "reopen", (0, made_up_history(1, 3)))

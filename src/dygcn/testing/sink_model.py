@@ -89,11 +89,8 @@ def make_rows(
     vectors = np.zeros((len(moved), dim), np.float32)
     for row, id_ in enumerate(moved):
         vectors[row] = made_up_vector(id_, at, dim)
-    (ids, ids_versions), (gone, gone_versions) = (
-        (np.array(list(each), object if strings else np.int64), np.array(list(each.values()), np.int64))
-        for each in (moved, left)
-    )
-    return Rows(ids, vectors, ids_versions, gone, gone_versions, at)
+    ids, gone = (np.array(list(each), object if strings else np.int64) for each in (moved, left))
+    return Rows(ids, vectors, gone, at)
 
 
 def made_up_vector(id_: NodeId, history: History, dim: int) -> Float32:

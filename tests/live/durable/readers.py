@@ -41,8 +41,7 @@ class Reader:
         """A page is of one position, which the log confirms; pages never go back without a reset."""
         rows = page.rows
         assert len(rows.ids) == len(rows.vectors)
-        assert rows.versions.tolist() == [page.sequence] * len(rows.ids)
-        assert rows.left_versions.tolist() == [page.sequence] * len(rows.left)
+        assert rows.history.sequence == page.sequence
         assert not {*rows.ids.tolist()} & {*rows.left.tolist()}
         assert len({*rows.ids.tolist(), *rows.left.tolist()}) == len(rows)
         assert rows.history == live.feed.history

@@ -94,7 +94,6 @@ class Kept:
         ids, left = rows.ids.tolist(), rows.left.tolist()
         assert len(set(ids)) == len(ids)
         assert not set(ids) & set(left)
-        assert {*rows.versions.tolist(), *rows.left_versions.tolist()} == {rows.history.sequence}
         self.model.write(rows)
         self.writes.append(ids)
 

@@ -50,6 +50,6 @@ def test_rows_come_back_bit_for_bit():
 
 def test_no_rows():
     none = np.empty(0, np.int64)
-    rows = Rows(none, np.zeros((0, 2), np.float32), none, none, none, made_up_history(1))
+    rows = Rows(none, np.zeros((0, 2), np.float32), none, made_up_history(1))
     shape = Shape("int64", 2)
     assert list(row_messages(rows, shape)) == left_messages(rows, shape) == []

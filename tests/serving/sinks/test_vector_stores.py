@@ -50,12 +50,22 @@ DIM = 4
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of Milvus Lite
 
 
+@pytest.fixture(scope="module")
+def lite(tmp_path_factory):
+    """A file of Milvus Lite, open until all tests are over: to start it takes longer than to use it."""
+    file = tmp_path_factory.mktemp("milvus") / "lite.db"
+    with closing(milvus_place(file).make()) as sink:
+        sink.open("int64", DIM)
+        yield file
+
+
 @pytest.fixture(params=["qdrant", "milvus", "lancedb"])
 def fresh(request, tmp_path, monkeypatch):
     if request.param == "lancedb":
         return lambda **options: lance_place(tmp_path, **options)
     if request.param == "milvus":
-        return lambda **options: milvus_place(tmp_path / "lite.db", **options)
+        file = request.getfixturevalue("lite")
+        return lambda **options: milvus_place(file, **options)
     return fresh_qdrant(monkeypatch)
 
 
@@ -88,13 +98,13 @@ def test_numbers_that_are_not_finite_are_refused(fresh):
     sink.close()
 
 
-def test_rows_are_found_by_kind(tmp_path, monkeypatch):
+def test_rows_are_found_by_kind(tmp_path, monkeypatch, lite):
     """As the page of vector databases says."""
     rows = make_rows({"user:7": 1, "item:7": 1, "item:user:8": 1}, dim=DIM)
     ours, vector = {"item:7", "item:user:8"}, [1.0, 0.0, 0.0, 0.0]
     local = LocalQdrant()
     monkeypatch.setattr(qdrant, "connect", lambda make, settings: local)
-    for place in (lance_place(tmp_path), qdrant_place(local), milvus_place(tmp_path / "lite.db")):
+    for place in (lance_place(tmp_path), qdrant_place(local), milvus_place(lite)):
         sink = place.make()
         sink.open(KINDS, DIM)
         sink.write(rows)
@@ -107,7 +117,7 @@ def test_rows_are_found_by_kind(tmp_path, monkeypatch):
     item = FieldCondition(key="kind", match=MatchValue(value="item"))
     points = local.query_points(collection, query=vector, query_filter=Filter(must=[item])).points
     assert {point.payload["id"] for point in points} == ours
-    with closing(MilvusClient(str(tmp_path / "lite.db"))) as client:
+    with closing(MilvusClient(str(lite))) as client:
         client.load_collection(name)
         [hits] = client.search(name, [vector], filter='kind == "item"', output_fields=["id"])
     assert {hit["entity"]["id"] for hit in hits} == ours
@@ -238,11 +248,11 @@ def test_mutant_would_be_noticed(monkeypatch, mutant, check):
         check(fresh)
 
 
-def test_older_rows_that_win_would_be_noticed(tmp_path, monkeypatch):
+def test_older_rows_that_win_would_be_noticed(lite, monkeypatch):
     """In Milvus, which compares nothing by itself."""
     older_rows_win(monkeypatch)
     with pytest.raises(AssertionError):
-        check_repeats(lambda: milvus_place(tmp_path / "lite.db"))
+        check_repeats(lambda: milvus_place(lite))
 
 
 def test_rows_that_end_without_a_mark_would_be_noticed(monkeypatch):
@@ -303,8 +313,8 @@ def test_nobody_there_and_keys_are_not_shown(monkeypatch):
         sink.close()
 
 
-def test_ids_that_milvus_cannot_keep(tmp_path):
-    place = milvus_place(tmp_path / "lite.db")
+def test_ids_that_milvus_cannot_keep(lite):
+    place = milvus_place(lite)
     sink = place.make()
     sink.open("string", DIM)
     with pytest.raises(SinkError, match="longer than the 65535 bytes"):

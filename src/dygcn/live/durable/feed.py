@@ -220,11 +220,4 @@ class Feed:
 
     def _rows(self, nodes: Nodes, left: NDArray[Any], history: History) -> Rows:
         live = self._live
-        return Rows(
-            python_ids(live._names(nodes)),
-            live._vectors_of(nodes),
-            np.full(len(nodes), history.sequence, np.int64),
-            left,
-            np.full(len(left), history.sequence, np.int64),
-            history,
-        )
+        return Rows(python_ids(live._names(nodes)), live._vectors_of(nodes), left, history)

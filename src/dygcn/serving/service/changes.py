@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 from dygcn._extras import extra
@@ -132,8 +133,8 @@ class ChangePages:
             latest,
             page.reset,
             page.more,
-            list(map(MovedNode, rows.ids.tolist(), rows.versions.tolist(), rows.vectors)),
-            list(map(LeftNode, rows.left.tolist(), rows.left_versions.tolist())),
+            list(map(MovedNode, rows.ids.tolist(), repeat(rows.history.sequence), rows.vectors)),
+            list(map(LeftNode, rows.left.tolist(), repeat(rows.history.sequence))),
             *surprises,
         )
 

@@ -142,8 +142,8 @@ def read_rows(folder: str | os.PathLike[str]) -> pa.Table:
     >>> sink = ParquetSettings(folder=tempfile.mkdtemp()).make()
     >>> sink.open("int64", 2)
     >>> none, first, second = np.array([], np.int64), *(History(1, 16 * "e", at, 32 * "c") for at in (1, 2))
-    >>> sink.write(Rows(np.array([7, 8]), np.eye(2, dtype=np.float32), np.array([1, 1]), none, none, first))
-    >>> sink.write(Rows(none, np.zeros((0, 2), np.float32), none, np.array([8]), np.array([2]), second))
+    >>> sink.write(Rows(np.array([7, 8]), np.eye(2, dtype=np.float32), none, first))
+    >>> sink.write(Rows(none, np.zeros((0, 2), np.float32), np.array([8]), second))
     >>> read_rows(sink.name.removeprefix("parquet://")).select(["id", "version", "vector"]).to_pylist()
     [{'id': 7, 'version': 1, 'vector': [1.0, 0.0]}]
     """
@@ -187,7 +187,7 @@ def rows_table(rows: Rows, shape: Shape) -> pa.Table:
             *kinds,
             pa.repeat(pa.scalar(rows.history.generation, pa.int64()), len(rows)),
             pa.repeat(rows.history.epoch, len(rows)),
-            pa.array(np.concatenate((rows.versions, rows.left_versions)), pa.int64()),
+            pa.repeat(pa.scalar(rows.history.sequence, pa.int64()), len(rows)),
             pa.repeat(rows.history.chain, len(rows)),
             pa.concat_arrays([vectors.cast(type_), pa.nulls(len(rows.left), type_)]),
             pa.array(np.arange(len(rows)) >= len(rows.ids)),

@@ -68,25 +68,18 @@ class Shape:
             )
 
     def check(self, rows: Rows, name: str) -> None:
-        """Raise SinkError unless rows are of this shape, with the sequence of their history as version."""
+        """Raise SinkError unless rows are of this shape, and of a history that every sink can store."""
         check_history(rows.history, name)
         if rows.vectors.ndim != 2 or rows.vectors.shape[1] != self.dim or rows.vectors.dtype != np.float32:
             raise SinkError(
                 f"{name} takes float32 vectors of size {self.dim}; got {rows.vectors.dtype} of the shape "
                 f"{rows.vectors.shape}"
             )
-        if len(rows.ids) != len(rows.vectors) or len(rows.ids) != len(rows.versions):
-            raise SinkError(f"{name} got rows whose ids, vectors and versions are not equally many")
-        if len(rows.left) != len(rows.left_versions):
-            raise SinkError(f"{name} got ids that left and versions of them that are not equally many")
-        for ids, versions in ((rows.ids, rows.versions), (rows.left, rows.left_versions)):
+        if len(rows.ids) != len(rows.vectors):
+            raise SinkError(f"{name} got rows whose ids and vectors are not equally many")
+        for ids in (rows.ids, rows.left):
             if not _is_of(ids, self.ids):
                 raise SinkError(f"{name} takes ids of type {self.ids}; got an array of {ids.dtype}")
-            if len(versions) and (versions.dtype != np.int64 or (versions != rows.history.sequence).any()):
-                raise SinkError(
-                    f"{name} takes int64 versions that are the sequence of the rows' history, "
-                    f"{rows.history.sequence}; got {versions.dtype} {versions.tolist()[:5]}"
-                )
 
 
 def check_finite(rows: Rows, name: str, why: str) -> None:
