@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -67,6 +68,31 @@ def failure(kind: type[_Error], name: str, error: BaseException, secrets: Iterab
     """Return the error of a client as an error of `kind` that names the source or sink."""
     text = without(str(error), secrets)
     return kind(f"{name}: {type(error).__name__}{': ' if text else ''}{text[:500]}")
+
+
+class Connector(Protocol):
+    """What `errors_of` has to know of a client."""
+
+    name: str
+    errors: tuple[type[BaseException], ...]
+    """Errors of the client's library, which become a SinkError or a SourceError."""
+    secrets: list[str]
+    """Texts that no error may show."""
+
+    def disconnect(self) -> None:
+        """Release all resources. Safe to call twice, and without a connection."""
+
+
+@contextmanager
+def errors_of(client: Connector, kind: type[Exception], close: Callable[[], None]) -> Iterator[None]:
+    """Close after every error; raise errors of the client's library as errors of `kind`."""
+    try:
+        yield
+    except BaseException as error:
+        close()
+        if isinstance(error, kind) or not isinstance(error, client.errors):
+            raise
+        raise failure(kind, client.name, error, client.secrets) from None
 
 
 def read_by_kind(raw: Any, known: Mapping[str, type[Any]], group: str) -> Any:

@@ -1,21 +1,8 @@
-"""Where vectors go: one file each, one contract.
-
-========  ====================================================  ======================================
-sink      what it keeps                                         an older version
-========  ====================================================  ======================================
-postgres  a row for each node, in a table of pgvector           is refused
-redis     a hash for each node                                  is refused
-qdrant    a point for each node, in a collection                is refused
-milvus    an entity for each node, in a collection              is left out, by one writer at a time
-lancedb   a row for each node, in a table                       is refused
-parquet   a file for each write; `read_rows` gives the newest   is there, and not read
-nats      a JSON message for each change, in a stream           is there, for the reader to drop
-kafka     a JSON record for each change, keyed by node          is there, for the reader to drop
-========  ====================================================  ======================================
+"""Where vectors go: one file for each kind, one contract; docs/service.md has a table of the kinds.
 
 Every row says which history it is of (see `dygcn.engine.records.History`). No sink takes rows of an older
-history than those that it holds. Other distributions bring settings of further kinds as entry points of the
-group ``dygcn.sinks``.
+history than those that it holds. An older version of a row is refused by databases, left by `read_rows` of
+Parquet, and dropped by the readers of NATS and Kafka.
 """
 
 from __future__ import annotations

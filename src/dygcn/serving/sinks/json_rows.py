@@ -15,9 +15,7 @@ HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."`
 of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
 greater generation counts.
 
-Messages may come twice, and old ones late. A reader that keeps the row of the highest (generation, version)
-for each id, and drops those below the highest (generation, deleted_below), has the live vectors;
-`dygcn.testing.replayed` does it in a few lines.
+docs/service.md says how to read them; `dygcn.testing.replayed` does it in a few lines.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
 whether they are read as float32 or as float64 first. Integers are whole: read ids and versions as int64.

@@ -15,17 +15,8 @@ from urllib.parse import unquote, urlsplit
 from dygcn._extras import extra
 from dygcn.engine.records import Float32, History
 from dygcn.errors import OptionError, SinkError
-from dygcn.serving.addresses import (
-    DAY,
-    YEAR,
-    Settings,
-    check_address,
-    check_name,
-    check_seconds,
-    endpoint,
-    public_address,
-    secrets_of,
-)
+from dygcn.serving import addresses
+from dygcn.serving.addresses import DAY, YEAR, Settings
 from dygcn.serving.sinks.histories import as_values
 from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
@@ -62,18 +53,18 @@ class MilvusSettings(Settings, frozen=True, tag="milvus"):
     other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
-        check_address(self.url, ("http", "https", "file"))
+        addresses.check_address(self.url, ("http", "https", "file"))
         if self.url.startswith("file:") and not _file_of(self.url).endswith(".db"):
             raise OptionError("url is a file whose name does not end with .db, as Milvus Lite wants it")
         allowed = "a name of letters, digits and _, at most 200, which begins with no digit"
-        check_name("collection", self.collection, r"[A-Za-z_][A-Za-z0-9_]{0,199}", allowed)
-        check_seconds("keep_left", self.keep_left, YEAR)
-        check_seconds("timeout", self.timeout)
+        addresses.check_name("collection", self.collection, r"[A-Za-z_][A-Za-z0-9_]{0,199}", allowed)
+        addresses.check_seconds("keep_left", self.keep_left, YEAR)
+        addresses.check_seconds("timeout", self.timeout)
 
     def make(self) -> StoreSink:
-        address = _file_of(self.url) if self.url.startswith("file:") else public_address(self.url)
+        address = _file_of(self.url) if self.url.startswith("file:") else addresses.public_address(self.url)
         name = f"milvus://{address.rpartition('://')[2].rstrip('/')}/{self.collection}"
-        secrets = [*secrets_of(self.url), *filter(None, [os.environ.get(_TOKEN)])]
+        secrets = [*addresses.secrets_of(self.url), *filter(None, [os.environ.get(_TOKEN)])]
         return StoreSink(VectorStore(name, MilvusCollections(self, name), self.keep_left, secrets))
 
 
@@ -96,7 +87,7 @@ class MilvusCollections:
         self._pymilvus, self._settings, self._name = pymilvus, settings, name
         self._names = {ROWS: settings.collection, MARKS: f"{settings.collection}_marks"}
         self._is_file = settings.url.startswith("file:")
-        self._uri = _file_of(settings.url) if self._is_file else endpoint(settings.url, 19530)
+        self._uri = _file_of(settings.url) if self._is_file else addresses.endpoint(settings.url, 19530)
         self._client: Any = None
         self._shape: Shape
 

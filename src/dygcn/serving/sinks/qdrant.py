@@ -10,17 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from dygcn._extras import extra
 from dygcn.engine.records import Float32, History
-from dygcn.serving.addresses import (
-    DAY,
-    YEAR,
-    Settings,
-    check_address,
-    check_name,
-    check_seconds,
-    endpoint,
-    public_address,
-    secrets_of,
-)
+from dygcn.serving import addresses
+from dygcn.serving.addresses import DAY, YEAR, Settings
 from dygcn.serving.sinks.histories import as_values
 from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
@@ -54,15 +45,17 @@ class QdrantSettings(Settings, frozen=True, tag="qdrant"):
     other_history: OnOtherHistory = "rewrite"
 
     def __post_init__(self) -> None:
-        check_address(self.url, ("http", "https"))
+        addresses.check_address(self.url, ("http", "https"))
         allowed = "a name of letters, digits, _, . and -, at most 200"
-        check_name("collection", self.collection, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", allowed)
-        check_seconds("keep_left", self.keep_left, YEAR)
-        check_seconds("timeout", self.timeout)
+        addresses.check_name("collection", self.collection, r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", allowed)
+        addresses.check_seconds("keep_left", self.keep_left, YEAR)
+        addresses.check_seconds("timeout", self.timeout)
 
     def make(self) -> StoreSink:
-        name = f"qdrant://{public_address(self.url).partition('://')[2].rstrip('/')}/{self.collection}"
-        secrets = [*secrets_of(self.url), *filter(None, [os.environ.get(_KEY)])]
+        name = (
+            f"qdrant://{addresses.public_address(self.url).partition('://')[2].rstrip('/')}/{self.collection}"
+        )
+        secrets = [*addresses.secrets_of(self.url), *filter(None, [os.environ.get(_KEY)])]
         return StoreSink(VectorStore(name, QdrantCollections(self, name), self.keep_left, secrets))
 
 
@@ -182,7 +175,9 @@ def connect(make: Any, settings: QdrantSettings) -> Any:
     parts = urlsplit(settings.url)
     key = unquote(parts.password or parts.username or "") or os.environ.get(_KEY)
     timeout = max(1, round(settings.timeout))
-    return make(url=endpoint(settings.url, 6333), api_key=key, timeout=timeout, check_compatibility=False)
+    return make(
+        url=addresses.endpoint(settings.url, 6333), api_key=key, timeout=timeout, check_compatibility=False
+    )
 
 
 def _keys(condition: Condition) -> list[str]:

@@ -6,12 +6,13 @@ The docstrings of `Sink` and `Store` name the traps for authors of a new one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from dygcn.engine.records import History, Rows
-from dygcn.errors import OtherHistory, SinkError
-from dygcn.serving.addresses import failure
+from dygcn.errors import SinkError
+from dygcn.serving.addresses import Connector, errors_of
 from dygcn.serving.sinks.histories import check_history
 from dygcn.serving.sinks.shape import Shape, check_finite
 
@@ -22,7 +23,6 @@ OnOtherHistory: TypeAlias = Literal["rewrite", "refuse"]
 the sink and reports it in ``/v1/status``. Rows of a newer history are never replaced.
 """
 _FORGET_EVERY = 3600.0  # seconds
-_Result = TypeVar("_Result")
 
 
 class Sink(Protocol):
@@ -104,22 +104,14 @@ class SinkSettings(Protocol):
         """Return the sink, not open yet. Its client is imported only now, under ``with extra(...)``."""
 
 
-class Store(Protocol):
+class Store(Connector, Protocol):
     """What an engine does for a `StoreSink`. Any call may be repeated; any may follow a lost connection."""
 
-    name: str
-    errors: tuple[type[BaseException], ...]
-    """Errors of the client, which become a SinkError."""
-    secrets: list[str]
-    """Texts that no error may show."""
     not_finite: str
     """Why the engine cannot keep NaN and infinity; empty: it can."""
 
     def connect(self, shape: Shape) -> None:
         """Connect, create what is missing, and refuse rows of another shape."""
-
-    def disconnect(self) -> None:
-        """Release all resources. Safe to call twice, and without a connection."""
 
     def held(self) -> History | None:
         """Return the newest position that was written; None: there are no rows."""
@@ -138,19 +130,16 @@ class StoreSink:
     """A sink on a `Store`: checks rows, connects when needed, and again after every error."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
-        self._shape: Shape | None = None
+        self.store, self.name = store, store.name
+        self._shape: Shape | None = None  # None: not open
         self._connected = False
         self._forgot = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.store.name
 
     def open(self, ids: str, dim: int) -> History | None:
         self.close()
         shape = Shape(ids, dim)
-        held = self._call(shape, self.store.held)
+        with self._connection(shape):
+            held = self.store.held()
         self._shape = shape
         return held
 
@@ -161,43 +150,37 @@ class StoreSink:
             check_finite(rows, self.name, self.store.not_finite)
         if len(rows) == 0:
             return
-        self._call(shape, lambda: self.store.write(rows))
-        if time.monotonic() - self._forgot > _FORGET_EVERY:
-            self._call(shape, self._forget_left)
+        with self._connection(shape):
+            self.store.write(rows)
+            if time.monotonic() - self._forgot > _FORGET_EVERY:
+                self._forget_left()
 
     def delete_below(self, floor: int, history: History) -> None:
         shape = self._opened()
         check_history(history, self.name)
-        self._call(shape, lambda: self.store.delete_below(floor, history))
+        with self._connection(shape):
+            self.store.delete_below(floor, history)
 
     def close(self) -> None:
-        self._shape = None
-        self._disconnect()
+        self._shape, self._connected = None, False
+        self.store.disconnect()
 
     def _opened(self) -> Shape:
         if self._shape is None:
             raise SinkError(f"{self.name} is not open; call open() first")
         return self._shape
 
-    def _call(self, shape: Shape, what: Callable[[], _Result]) -> _Result:
-        try:
-            if not self._connected:
+    @contextmanager
+    def _connection(self, shape: Shape) -> Iterator[None]:
+        """Connect, unless the last call left a connection."""
+        connected, self._connected = self._connected, False
+        with errors_of(self.store, SinkError, self.store.disconnect):
+            if not connected:
                 self.store.connect(shape)
                 self._forget_left()
-                self._connected = True
-            return what()
-        except OtherHistory:
-            raise
-        except BaseException as error:
-            self._disconnect()
-            if isinstance(error, SinkError) or not isinstance(error, self.store.errors):
-                raise
-            raise failure(SinkError, self.name, error, self.store.secrets) from None
+            yield
+        self._connected = True
 
     def _forget_left(self) -> None:
         self.store.forget_left()
         self._forgot = time.monotonic()
-
-    def _disconnect(self) -> None:
-        self._connected = False
-        self.store.disconnect()

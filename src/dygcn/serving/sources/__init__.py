@@ -8,8 +8,6 @@ redis   ``redis:<stream>``                  the id: milliseconds, then 22 bits o
 kafka   ``kafka:<topic>/<partition>``       the offset
 file    ``file:<name>``                     the byte after the line
 ======  ==================================  ==============================================================
-
-Other distributions bring settings of further kinds as entry points of the group ``dygcn.sources``.
 """
 
 from __future__ import annotations

@@ -5,16 +5,15 @@ The docstrings of `Source` and `Reader` name the traps for authors of a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
-from dygcn.serving.addresses import failure
+from dygcn.serving.addresses import Connector, errors_of
 
 Form: TypeAlias = Literal["json", "ndjson", "arrow"]
 """How the body of a message is read; see `dygcn.engine.events.decode_events`."""
-_Result = TypeVar("_Result")
 
 
 class Source(Protocol):
@@ -66,20 +65,11 @@ class SourceSettings(Protocol):
         """Return the source, not open yet. Its client is imported only now, under ``with extra(...)``."""
 
 
-class Reader(Protocol):
+class Reader(Connector, Protocol):
     """What a client does for a `ReaderSource`. After an error it is disconnected."""
-
-    name: str
-    errors: tuple[type[BaseException], ...]
-    """Errors of the client, which become a SourceError."""
-    secrets: list[str]
-    """Texts that no error may show."""
 
     def connect(self, after: Mapping[str, int]) -> None:
         """Connect, as `Source.open` says."""
-
-    def disconnect(self) -> None:
-        """Release all resources. Safe to call twice, and without a connection."""
 
     def fetch(self, limit: int, timeout: float) -> Sequence[Message]:
         """Return messages, as `Source.read` says."""
@@ -92,22 +82,20 @@ class ReaderSource:
     """A source on a `Reader`, closed by every error: `open` then compares offsets with what is there."""
 
     def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+        self.reader, self.name = reader, reader.name
         self._opened = False
-
-    @property
-    def name(self) -> str:
-        return self.reader.name
 
     def open(self, after: Mapping[str, int]) -> None:
         self.close()
-        self._call(lambda: self.reader.connect(after))
+        with errors_of(self.reader, SourceError, self.close):
+            self.reader.connect(after)
         self._opened = True
 
     def read(self, limit: int, timeout: float) -> Sequence[Message]:
         if not self._opened:
             raise SourceError(f"{self.name} is not open; call open() first")
-        return self._call(lambda: self.reader.fetch(limit, timeout))
+        with errors_of(self.reader, SourceError, self.close):
+            return self.reader.fetch(limit, timeout)
 
     def lag(self) -> int | None:
         return self.reader.lag()
@@ -115,12 +103,3 @@ class ReaderSource:
     def close(self) -> None:
         self._opened = False
         self.reader.disconnect()
-
-    def _call(self, what: Callable[[], _Result]) -> _Result:
-        try:
-            return what()
-        except BaseException as error:
-            self.close()
-            if isinstance(error, SourceError) or not isinstance(error, self.reader.errors):
-                raise
-            raise failure(SourceError, self.name, error, self.reader.secrets) from None
