@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Bool, Float64, Int64
 from dygcn.live import exporting
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64, Int64
 
 OURS, OURS_NEW = "dygcn", "dygcn, links new"
 MEASURES = "MRR", "recall@10", "NDCG@10"

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dygcn.engine.models.explaining import Movement
+from dygcn.engine.models.explaining import Movement, Shares
+from dygcn.engine.records import Float64, Int8
 from dygcn.live import exporting
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.models.explaining import Shares
-    from dygcn.engine.records import Float64, Int8
 
 _SHOWN = 10  # neighbours that a notebook and a terminal show
 

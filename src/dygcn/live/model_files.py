@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events.kinds import is_id_type, kinds_of
 from dygcn.engine.features.inputs import RowTable
@@ -18,16 +19,11 @@ from dygcn.engine.history import HistoryImage
 from dygcn.engine.history.columns import NAMES
 from dygcn.engine.models.checks import check_relation_weights
 from dygcn.engine.models.choices import GREATEST_ORDERS, GREATEST_UNIT, LEAST_UNIT
-from dygcn.engine.models.folder import take_tensor
+from dygcn.engine.models.folder import Tensors, take_tensor
 from dygcn.engine.models.links import PAST, SAVED, TRAITS, LinkHead, NextHead, count_products
 from dygcn.engine.models.model import Baseline, Model, find_spec, rule_names
 from dygcn.engine.models.projection import Projection
 from dygcn.engine.records import IdColumn
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.models.folder import Tensors
 
 _LARGEST_SIDE = 1 << 14
 _MOST_COLUMNS = 1 << 14

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
+from typing import Any, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
 from dygcn.engine.events import ColumnOptions, read_update
 from dygcn.engine.models.checks import one_of
+from dygcn.engine.models.contracts import StateWriter
 from dygcn.engine.models.explaining import explain, explain_change
 from dygcn.engine.models.links import COSINE, FILTER, link_vectors, node_traits
+from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import RemovalTrial, Trial
-from dygcn.engine.records import DEFAULT_K
+from dygcn.engine.records import DEFAULT_K, EventBatch, Float32, Float64, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.change import Change
 from dygcn.live.explaining import ExplainedChange, Explanation
@@ -49,11 +51,6 @@ from dygcn.live.scoring import head_of, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
 from dygcn.live.what_if import TrialBlock
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.contracts import StateWriter
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import EventBatch, Float32, Float64, Nodes
 
 
 class ScoreOptions(TypedDict, total=False):

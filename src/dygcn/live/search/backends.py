@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn._extras import extra
 from dygcn.engine.graph.ids import grown
+from dygcn.engine.records import Float, Float32, Float64, Int64, Nodes
 from dygcn.errors import MissingExtra
 from dygcn.live.search.nearest import rounding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.records import Float, Float32, Float64, Int64, Nodes
 
 AT = 10  # recall is measured at
 _FOR_A_LIST = 40  # vectors that its centre is learned from

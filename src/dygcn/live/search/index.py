@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from dygcn.engine.models.links import cosines, norms
 from dygcn.engine.models.read_kernels import to_units
+from dygcn.engine.records import Float32, Float64, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.finding import at_least
 from dygcn.live.search.backends import (
@@ -27,11 +29,6 @@ from dygcn.live.search.backends import (
 )
 from dygcn.live.search.nearest import VectorCache, nearest_of_all, read_stale, top_k
 from dygcn.live.search.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Float32, Float64, Nodes
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
 _WORSE = 0.02  # than with fresh centres: then fresh ones may help

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.models.read_kernels import to_units
-from dygcn.live.search.backends import UnitRows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dygcn.engine.records import Float32, Int8, Int64, Nodes
-    from dygcn.live.search.backends import InvertedLists
-    from dygcn.live.search.nearest import VectorCache
+from dygcn.engine.records import Float32, Int8, Int64, Nodes
+from dygcn.live.search.backends import InvertedLists, UnitRows
+from dygcn.live.search.nearest import VectorCache
 
 _BLOCK, _SMALL_BLOCK = 1 << 14, 512
 

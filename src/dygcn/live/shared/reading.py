@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events import id_column, take
 from dygcn.engine.features.units import UnitTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.ticks import Ticks, latest, published, stamps_of
 from dygcn.engine.models.readout import ReadPlan
-from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, copy_pulled
+from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, PulledCopies, Pulls, copy_pulled
 from dygcn.engine.propagation.sum_rows import SumRows
+from dygcn.engine.records import Float32, IdColumn, Int64, Nodes
 from dygcn.errors import AmbiguousId, EventError
 from dygcn.live.shared import segments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.propagation.pulling import Pulls
-    from dygcn.engine.records import Float32, IdColumn, Int64, Nodes
 
 _TRIES = 7
 _ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
