@@ -117,7 +117,7 @@ _OF_MODEL = ("ids", "features", "seed", "directed", "half_life", "unit", "follow
 
 def settings_of(model: Model, history: HistoryImage | None, **of_graph: Any) -> FolderSettings:
     """Return the settings of a model, with those of a graph and its log."""
-    given, head = model.projection, model.filter
+    given, head, of_filter = model.projection, model.filter, FilterSettings.__struct_fields__
     clock: float | msgspec.UnsetType | None = msgspec.UNSET
     if history is not None:
         clock = history.clock if math.isfinite(history.clock) else None  # JSON has no infinity
@@ -132,7 +132,7 @@ def settings_of(model: Model, history: HistoryImage | None, **of_graph: Any) -> 
         given=None if given is None else GivenSettings(given.share, given.columns),
         relations=dict(model.relations),
         history_clock=clock,
-        filter=head and FilterSettings(*(getattr(head, name) for name in FilterSettings.__struct_fields__)),
+        filter=None if head is None else FilterSettings(*(getattr(head, name) for name in of_filter)),
         **{name: getattr(model, name) for name in _OF_MODEL},
         **of_graph,
     )

@@ -242,9 +242,10 @@ class VectorView:
         equal events in equal order, however they were cut into batches: it also notices an event that was
         applied twice.
         """
+        state = self._state
         if not history:
-            return self._guard.run(digest_of, self._state)
-        return self._guard.run(lambda: self._state.history and self._state.history.digest())
+            return self._guard.run(digest_of, state)
+        return self._guard.run(lambda: None if state.history is None else state.history.digest())
 
     @guarded
     def save(self, path: str | os.PathLike[str]) -> None:
