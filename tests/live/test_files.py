@@ -256,11 +256,11 @@ def test_settings_that_lie_are_refused(saved, key, value):
 
 @pytest.mark.parametrize("number", [1, folders.FORMAT + 1], ids=["older", "newer"])
 def test_another_format_is_said_to_be_one(saved, live, monkeypatch, number):
-    monkeypatch.setattr(folders, "OLDEST", number)
-    live.save(saved)
-    monkeypatch.undo()
-    known = f"{folders.OLDEST} to {folders.FORMAT}"
-    with pytest.raises(UnsupportedFolder, match=f"has format {number}; this version of dygcn reads {known}"):
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(folders, "FORMAT", number)
+        live.save(saved)
+    said = f"has format {number}; this version of dygcn reads {folders.FORMAT}"
+    with pytest.raises(UnsupportedFolder, match=said):
         dygcn.load(saved)
 
 

@@ -157,7 +157,7 @@ def _with_new_rows(model: Model, graph: Graph, progress: Progress | None) -> Mod
         turn_rows(rows, alignment(ids, rows, model.table))
         if model.filter is not None:
             model = dataclasses.replace(model, filter=with_filter_rows(model.filter, graph, model.seed))
-    return with_table(model, RowTable.of(ids, rows, window))
+    return with_table(model, ids, rows, window)
 
 
 def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:

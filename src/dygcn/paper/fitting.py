@@ -14,7 +14,7 @@ from dygcn.engine.events import id_column, rows_of
 from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import check_recipe
-from dygcn.engine.models.choices import Choices, ids_of, weight_grid
+from dygcn.engine.models.choices import Choices, FitTask, ids_of, weight_grid
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.training import Recipe
@@ -148,8 +148,9 @@ def _fit_base(
         return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
     if base == "hashed":
         orders = max(choices.orders, 2)
-        exact = dataclasses.replace(choices, rule="exact", orders=orders, base=None, labels=None, recipe=None)
-        model = fit_exact(batch, parts, exact, "hashed", Recipe(), progress).model
+        ours = {"rule": "exact", "features": "hashed", "base": None, "labels": None, "recipe": None}
+        exact = dataclasses.replace(choices, orders=orders, **ours)
+        model = fit_exact(FitTask(batch, parts, exact, progress), Recipe()).model
         weights = dict(zip(model.weight_names, model.weights, strict=True))
         return Base("hashed", recipe.base, weights), exact_tables(model, parts, history)
     name, dim, seed = str(base), choices.dim, choices.seed  # an Embedding alone has another dim

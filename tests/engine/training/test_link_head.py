@@ -8,11 +8,11 @@ import pytest
 import dygcn
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
 from dygcn.engine.graph import Graph, apply_batch
-from dygcn.engine.models.choices import Choices
-from dygcn.engine.models.links import AGE, COUNT, EDGE, KNOWN, TRAITS
+from dygcn.engine.models.choices import Choices, FitTask
+from dygcn.engine.models.links import AGE, COUNT, EDGE, HEADS, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting_walks import held_out, walk_model
-from dygcn.engine.training.link_head import PARTS, fit_heads, read_columns, sample_links
+from dygcn.engine.training.link_head import heads_of, read_columns, sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.engine.training.next_head import NextSample
 from dygcn.engine.training.samples import NextEdges
@@ -179,27 +179,23 @@ def test_a_head_without_bounds_is_noticed():
     assert min(gap_between_edges_and_others(seed, unbounded) for seed in range(3)) < 0
 
 
-def test_what_may_not_be_looked_at_gets_nothing(live):
-    rows, _ = planted(4)
-    samples = held_out_samples(rows)
-    for part in PARTS:
-        for head in fit_heads(samples, None, [other for other in PARTS if other != part]).values():
-            cosine, orders, traits, past = (
-                *(head.negatives[1:2], head.negatives[2:8], head.negatives[8:]),
-                head.known[-3:-1],
-            )
-            gone = {"cosine": cosine, "orders": orders, "traits": traits, "past": past}
-            assert not np.any(gone[part])
-            assert np.any(gone["traits" if part == "orders" else "orders"])
-            if part == "past":
-                assert head.known == (*head.negatives, 0.0, 0.0, 0.0)
+def test_columns_without_any_spread_get_nothing():
+    samples = held_out_samples(planted(4)[0])
+    pairs = [read_columns(samples, None, kind) for kind in HEADS]
+    for columns in pairs:
+        columns.plain[:, 1 : -2 * TRAITS] = 0.0
+    for head in heads_of(*pairs).values():
+        assert head.negatives[1]
+        assert any(head.negatives[8:])
+        assert not any(head.negatives[2:8])
 
 
 def held_out_samples(rows):
     batch = sort_by_time(read_events(rows, columns=("src", "dst", "t")))
     parts = cut_steps(batch, list(range(1, 16)))
-    model = walk_model(batch, parts, Choices(16, 2, "exact", None, 0, 256, False))
-    return held_out(model, parts, Recipe(), NextSample(model, parts, Recipe())).samples
+    task = FitTask(batch, parts, Choices(16, 2, "exact", None, 0, 256, False))
+    model = walk_model(task)
+    return held_out(model, task, Recipe(), NextSample(model, parts, Recipe())).samples
 
 
 def test_without_times_no_column_speaks_of_them():

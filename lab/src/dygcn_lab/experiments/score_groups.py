@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dygcn.engine.events import cut_steps, read_events, sort_by_time
-from dygcn.engine.models.choices import Choices
+from dygcn.engine.models.choices import Choices, FitTask
+from dygcn.engine.models.links import HEADS, TRAITS
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting_walks import held_out, walk_model
-from dygcn.engine.training.link_head import fit_heads
+from dygcn.engine.training.link_head import PairColumns, heads_of, read_columns
 from dygcn.engine.training.next_head import NextSample
 from dygcn_lab.baselines import BASELINES
 from dygcn_lab.experiments.cells import Record
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
 DIM = 128  # the default of `fit`
 _HALF_LIVES: dict[tuple[str, bool], float | None] = {}  # chosen once, used for every seed and every rival
 HEADED = ("dynwalks", "fastrp", "cleora")
-WITHOUT = {  # rows of the table of parts -> what the score may look at
-    "without vectors": ("traits", "past"),
-    "without products of orders": ("cosine", "traits", "past"),
-}
+WITHOUT = {"without vectors": 0, "without products of orders": 1}
+"""Rows of the table of parts -> the first product of vectors that the score may not look at."""
 
 
 def score(task: Task) -> dict[str, Record]:
@@ -72,18 +71,26 @@ def parts(task: Task) -> dict[str, Record]:
     fitting = SharedFit(task.seed, dim=DIM, memory=half_life)
     samples = _samples(moments, task.seed, half_life)
     found = {}
-    for name, looked_at in WITHOUT.items():
-        heads = fit_heads(samples, None, looked_at)
+    for name, first in WITHOUT.items():
+        heads = heads_of(*(without_products(read_columns(samples, None, kind), first) for kind in HEADS))
         found[name] = task.judge(Exact(partial(_with_heads, fitting, heads)))
     return found
+
+
+def without_products(pairs: PairColumns, first: int) -> PairColumns:
+    """Return the columns of pairs, with zeros in all products of vectors from the first one given."""
+    plain = pairs.plain.copy()
+    plain[:, first : -2 * TRAITS] = 0.0
+    return dataclasses.replace(pairs, plain=plain)
 
 
 def _samples(moments: Sequence[Moment], seed: int, half_life: float | None) -> Any:
     choices = Choices(DIM, 2, "exact", half_life, seed, 256, False)
     batch = sort_by_time(read_events(event_table(moments)))
     steps = cut_steps(batch, list(range(len(moments))))
-    blank, recipe = walk_model(batch, steps, choices), Recipe()
-    return held_out(blank, steps, recipe, NextSample(blank, steps, recipe)).samples
+    task, recipe = FitTask(batch, steps, choices), Recipe()
+    blank = walk_model(task)
+    return held_out(blank, task, recipe, NextSample(blank, steps, recipe)).samples
 
 
 def _with_heads(fitting: SharedFit, heads: Any, moments: Sequence[Moment]) -> LiveEmbedding:

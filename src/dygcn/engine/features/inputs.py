@@ -60,16 +60,10 @@ class Features(Protocol):
     scales: Float64  # (width,)
     message_bits: int  # |h_0| on the grid is at most 2**message_bits
     message_shift: int  # and a multiple of 2**message_shift
-
-    @property
-    def length(self) -> float:
-        """The length of a feature vector on the grid, the unit of tolerances."""
+    length: float  # of a feature vector on the grid: the unit of tolerances
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
         """Return x in units of ``2**message_shift`` on the grid, (n, width), and 1 where a node has one."""
-
-    def write(self, delta: FeatureDelta) -> None:
-        """Replace rows; raise unless the user gave the features."""
 
 
 def rows_on_grid(features: Features, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
@@ -108,11 +102,8 @@ class Hashed:
     def __init__(self, width: int, seed: int) -> None:
         self.width = width
         self.scales: Float64 = np.ones(width)
+        self.length = float(np.sqrt(width)) * 2.0**GRID_BITS
         self._table = hashed_table(seed % (1 << 64), width)
-
-    @property
-    def length(self) -> float:
-        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
         """Return x in units of one: +-1; every node has one."""
@@ -125,10 +116,6 @@ class Hashed:
     def unit_table(self, names: Names) -> UnitTable:
         """Return the table from which compiled loops look up rows."""
         return self._table
-
-    def write(self, delta: FeatureDelta) -> None:
-        if len(delta.nodes):
-            raise FeatureError(CANNOT_BE_SET["hashed"])
 
 
 class RowTable:
@@ -174,16 +161,13 @@ class Walks:
         self.table = table
         self.width = table.rows.shape[1]
         self.scales: Float64 = np.full(self.width, table.scale)
+        self.length = float(2.0**GRID_BITS / table.scale)
         self._names: Names | None = None
         self._units: UnitTable
 
     def __reduce__(self) -> tuple[type[Walks], tuple[RowTable]]:
         # A copy makes its own hash table, and shares the rows.
         return Walks, (self.table,)
-
-    @property
-    def length(self) -> float:
-        return float(2.0**GRID_BITS / self.table.scale)
 
     def unit_table(self, names: Names) -> UnitTable:
         if self._names is not names:
@@ -204,12 +188,8 @@ class Walks:
     def units_by_id(self, ids: IdColumn, names: Names) -> tuple[Int8, Int64]:
         return units_of(self.unit_table(names), names.hashes_of(ids))
 
-    def write(self, delta: FeatureDelta) -> None:
-        if len(delta.nodes):
-            raise FeatureError(CANNOT_BE_SET["walks"])
 
-
-class _OwnRows:
+class OwnRows:
     """The rows of nodes with features of their own, and which nodes have one."""
 
     def __init__(self, width: int, dtype: type[np.signedinteger]) -> None:
@@ -238,97 +218,47 @@ class _OwnRows:
 
 
 class Given:
-    """Features that the user gave: one row on the grid for each node that has one."""
+    """Features that the user gave, one row for each node that has some, alone or behind rows of the model.
+
+    With a `table` there are two blocks of columns, both int8. The first is looked up by the id and belongs to
+    the model (`Walks`); the second belongs to nodes that own features, whose rows have length one, or zero. A
+    node that has neither is left out of the means of its neighbours; one that has one of them has zeros in
+    the other.
+    """
 
     message_bits = GRID_BITS + HEADROOM_BITS
     message_shift = 0
 
-    def __init__(self, scales: Float64) -> None:
-        self.width = len(scales)
-        self.scales = scales
-        self._own = _OwnRows(self.width, np.int32)
-
-    @property
-    def length(self) -> float:
-        return float(np.sqrt(self.width)) * 2.0**GRID_BITS
+    def __init__(self, scales: Float64, table: RowTable | None = None) -> None:
+        self.width, self.scales = len(scales), scales
+        self.walks = None if table is None else Walks(table)
+        self.first = 0 if self.walks is None else self.walks.width  # column of the given block
+        self.length = float(np.sqrt(self.width)) * 2.0**GRID_BITS
+        if self.walks is not None:
+            self.message_bits, self.message_shift = Walks.message_bits, Walks.message_shift
+            self.length = self.walks.length
+        self.own = OwnRows(self.width - self.first, np.int32 if self.walks is None else np.int8)
 
     def units(self, nodes: Nodes, names: Names) -> tuple[Stored, Int64]:
-        """Return x on the grid, as stored."""
-        rows, own = self._own.of(nodes)
-        return rows, own.astype(np.int64)
-
-    def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
-        """Return 1 where a node has a row: where it has features of its own."""
-        return own.astype(np.int64)
-
-    def with_own(self, rows: Int32, own: Stored) -> Int32:
-        """Return rows on the grid, with the nodes' own features replaced."""
-        return own.astype(np.int32, copy=False)
-
-    def without_own(self, rows: Int32) -> Int32:
-        """Return rows on the grid, with the nodes' own features removed."""
-        return np.zeros_like(rows)
-
-    def saved(self, nodes: Nodes) -> Stored:
-        """Return the rows of nodes that have features of their own."""
-        return self._own.of(nodes)[0]
-
-    def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
-        """Replace rows, as they are stored."""
-        self._own.put(nodes, rows, own)
-
-    def write(self, delta: FeatureDelta) -> None:
-        self._own.put(delta.nodes, delta.new, delta.has)
-
-
-class Blocks:
-    """Rows that `fit` made and rows that the user gave, side by side: two blocks of columns, both int8.
-
-    The first block is looked up by the id and belongs to the model (`Walks`); the second belongs to nodes
-    that own features, whose rows have length one, or zero, and changes with them. A node that has neither is
-    left out of the means of its neighbours; a node that has one of them has zeros in the other.
-    """
-
-    message_bits = GRID_BITS
-    message_shift = GRID_BITS - ROW_BITS
-
-    def __init__(self, table: RowTable, given: int) -> None:
-        self.walks, self.given = Walks(table), given
-        self.first = self.walks.width  # column of the second block
-        self.width = self.first + given
-        self.scales: Float64 = np.concatenate((self.walks.scales, np.ones(given)))
-        self._own = _OwnRows(given, np.int8)
-
-    @property
-    def length(self) -> float:
-        return self.walks.length
-
-    def units(self, nodes: Nodes, names: Names) -> tuple[Int8, Int64]:
+        rows, own = self.own.of(nodes)
+        if self.walks is None:
+            return rows, own.astype(np.int64)
         out = np.zeros((len(nodes), self.width), np.int8)
         out[:, : self.first], has = self.walks.units(nodes, names)
-        out[:, self.first :], own = self._own.of(nodes)
+        out[:, self.first :] = rows
         return out, has | own
 
     def counted(self, nodes: Nodes, own: Bool, names: Names) -> Int64:
         """Return 1 where a node has a row: in the model, or of its own."""
-        return self.walks.units(nodes, names)[1] | own
+        return own.astype(np.int64) if self.walks is None else self.walks.units(nodes, names)[1] | own
 
     def with_own(self, rows: Int32, own: Stored) -> Int32:
+        """Return rows on the grid, with the nodes' own features replaced."""
         rows = rows.copy()
         rows[:, self.first :] = own.astype(np.int32) << self.message_shift
         return rows
 
-    def without_own(self, rows: Int32) -> Int32:
-        return self.with_own(rows, np.zeros((len(rows), self.given), np.int8))
-
-    def saved(self, nodes: Nodes) -> Stored:
-        return self._own.of(nodes)[0]
-
-    def put(self, nodes: Nodes, rows: Stored, own: Bool) -> None:
-        self._own.put(nodes, rows, own)
-
     def write(self, delta: FeatureDelta) -> None:
-        self.put(delta.nodes, (delta.new[:, self.first :] >> self.message_shift).astype(np.int8), delta.has)
-
-    def drop(self, ids: IdColumn, rest: RowTable, names: Names) -> None:
-        self.walks.drop(ids, rest, names)
+        """Replace the nodes' own features."""
+        given = delta.new[:, self.first :] >> self.message_shift
+        self.own.put(delta.nodes, given, delta.has)

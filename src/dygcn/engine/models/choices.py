@@ -15,10 +15,10 @@ from dygcn.engine.models.model import find_spec, rule_names
 from dygcn.errors import EventError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dygcn.engine.models.state import State
-    from dygcn.engine.records import Bool, EventBatch, Float64
+    from dygcn.engine.records import Bool, EventBatch, Float64, Progress
 
 GREATEST_ORDERS = 16
 LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100
@@ -97,20 +97,34 @@ class Choices:
         """The half-life of a removed edge's weight."""
         return None if self.memory is None else float(self.memory)
 
-    def model_settings(
-        self, batch: EventBatch, parts: Sequence[EventBatch], message_bits: int
-    ) -> dict[str, Any]:
+
+@dataclass(frozen=True, slots=True)
+class FitTask:
+    """What the exact rule is fitted on: events, their training steps, and options."""
+
+    batch: EventBatch
+    parts: Sequence[EventBatch]
+    choices: Choices
+    progress: Progress | None = None
+
+    def settings(self, message_bits: int) -> dict[str, Any]:
         """Return the settings of a model that follow from options, events and training steps."""
+        choices, unit = self.choices, time_unit(self.parts) or self.choices.expire
+        if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:  # a saved model cannot store it
+            raise EventError(
+                f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
+                f"{GREATEST_UNIT:g}: give t in another unit"
+            )
         return {
-            "ids": self.ids or batch.src.kind,
-            "seed": int(self.seed),
-            "directed": bool(self.directed),
-            "grid": weight_grid(weighed(batch, self.relations), message_bits, self.whole_weights),
-            "half_life": self.half_life,
-            "unit": _check_time_unit(time_unit(parts) or self.expire),
-            "expire": self.expire,
-            "whole": self.whole_weights,
-            "relations": self.relations,
+            "ids": choices.ids or self.batch.src.kind,
+            "seed": int(choices.seed),
+            "directed": bool(choices.directed),
+            "grid": weight_grid(weighed(self.batch, choices.relations), message_bits, choices.whole_weights),
+            "half_life": choices.half_life,
+            "unit": unit,
+            "expire": choices.expire,
+            "whole": choices.whole_weights,
+            "relations": choices.relations,
         }
 
 
@@ -125,7 +139,7 @@ class Fitting(Protocol):
         batch: EventBatch,
         parts: Sequence[EventBatch],
         choices: Choices,
-        progress: Callable[[int, int, str], None] | None = None,
+        progress: Progress | None = None,
     ) -> State:
         """Return the fitted state after all events of `batch`, whose training steps are `parts`."""
 
@@ -211,16 +225,6 @@ def time_unit(steps: Sequence[EventBatch]) -> float | None:
     lengths = np.diff([float(step.t.max()) for step in steps if step.t is not None and len(step)])
     lengths = lengths[lengths > 0]
     return float(np.median(lengths)) if len(lengths) else None
-
-
-def _check_time_unit(unit: float | None) -> float | None:
-    """Return the unit of time; raise EventError if a saved model cannot store it."""
-    if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:
-        raise EventError(
-            f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
-            f"{GREATEST_UNIT:g}: give t in another unit"
-        )
-    return unit
 
 
 def _greatest_strength(batch: EventBatch, weight: Float64) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +20,9 @@ from dygcn.engine.models.trial import Trial
 from dygcn.errors import EventError, OptionError, UnknownNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dygcn.engine.models.contracts import StateReader, StateWriter
     from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int32, Int64, Nodes
+    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int64, Nodes
 
 MOST_EVENTS = 1000
 """Most events of a batch that are explained: each is played, and taken back."""
@@ -86,34 +85,23 @@ def explain(state: StateReader, node: int, *, shares: bool = False) -> Shares:
     )
     _, neighbours, weights = graph.pull.arcs(one)
     has, projections = np.zeros((2, rule.orders, len(neighbours)))
-    rows = _Rows(rule.orders, len(neighbours), state.model) if shares else None
-    for k, block, sent, present in _messages_sent(state, neighbours):
+    size = rule.orders, len(neighbours) if shares else 0
+    sum_shares = np.zeros((*size, state.model.width), np.int64)
+    vector_shares = np.zeros((*size, state.model.dim))
+    for k, start in product(range(rule.orders), range(0, len(neighbours), _BLOCK)):
+        block = slice(start, start + _BLOCK)
+        sent, has[k, block] = rule.messages(graph, neighbours[block], k)
         part = np.abs(weights[block])
-        has[k, block] = present
         projections[k, block] = part * (sent @ maps[k].back(vector)) / max(degrees[k], 1)
-        if rows is not None:
-            rows.sums[k, block] = part[:, None] * sent
-            rows.vectors[k, block] = maps[k].of(rows.sums[k, block] / max(degrees[k], 1))
+        if shares:
+            sum_shares[k, block] = part[:, None] * sent
+            vector_shares[k, block] = maps[k].of(sum_shares[k, block] / max(degrees[k], 1))
     reached = [each.of(row / max(degree, 1)) for each, row, degree in zip(maps, sums, degrees, strict=True)]
     rank = np.lexsort((neighbours, -np.abs(projections.sum(axis=0))))
     made_of = node, vector, neighbours[rank], weights[rank], has[:, rank] > 0, degrees, sums
-    whole = (None, None) if rows is None else (rows.sums[:, rank], rows.vectors[:, rank])
+    whole = (sum_shares[:, rank], vector_shares[:, rank]) if shares else (None, None)
     rounding = vector - own - np.sum(reached, axis=0)
     return Shares(*made_of, projections[:, rank], own, rounding, *whole)
-
-
-def _messages_sent(state: StateReader, neighbours: Nodes) -> Iterator[tuple[int, slice, Int32, Int64]]:
-    """Yield messages of order k = 0..K - 1 of some neighbours at a time, and 1 where there is one."""
-    for k in range(state.exact.orders):
-        for start in range(0, len(neighbours), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            yield k, block, *state.exact.messages(state.graph, neighbours[block], k)
-
-
-class _Rows:
-    def __init__(self, orders: int, neighbours: int, model: Model) -> None:
-        self.sums = np.zeros((orders, neighbours, model.width), np.int64)
-        self.vectors = np.zeros((orders, neighbours, model.dim))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

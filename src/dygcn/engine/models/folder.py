@@ -21,14 +21,7 @@ from safetensors.numpy import load_file, save_file
 from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
-OLDEST, FORMAT = 3, 4
-_SINCE_4 = (
-    "relations",
-    "given",
-    "following",
-    "filter",
-    "expire",
-)  # settings that a program which reads format 3 would not understand
+FORMAT = 4
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -79,7 +72,7 @@ def write_folder(
                 continue
             save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
             entries[name] = _describe(staged / name)
-        manifest = Manifest(_format_of(settings), settings, _versions(), entries)
+        manifest = Manifest(FORMAT, settings, _versions(), entries)
         manifest.checksum = _checksum(manifest)
         (staged / MANIFEST).write_bytes(_encode(manifest))
         if private or is_private(target):
@@ -98,12 +91,6 @@ def write_folder(
         raise FolderError(f"cannot write {target}: {error}") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)  # what was not finished, or the folder that had the name
-
-
-def _format_of(settings: dict[str, Any]) -> int:
-    """Return the oldest format that can express these settings; nodes with kinds need the newest."""
-    newer = any(name in settings for name in _SINCE_4) or ":" in settings.get("ids", "")
-    return FORMAT if newer else OLDEST
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -225,9 +212,9 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
-    if not OLDEST <= manifest.format <= FORMAT and manifest.checksum == _checksum(manifest):
+    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
         raise UnsupportedFolder(
-            f"{folder} has format {manifest.format}; this version of dygcn reads {OLDEST} to {FORMAT}"
+            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
         )
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):

@@ -175,7 +175,10 @@ def node_traits(graph: Graph, nodes: Nodes, unit: float | None) -> Float64:
     """
     weight, age, activity = np.zeros(len(nodes)), np.full(len(nodes), OLDEST), np.zeros(len(nodes))
     here = np.flatnonzero(nodes >= 0)
-    weight[here] = _carried(graph, nodes[here])
+    if graph.directed:  # how many edges, in and out
+        weight[here] = graph.pull.degrees(nodes[here]) + graph.push.degrees(nodes[here])
+    else:
+        weight[here] = graph.carried(nodes[here]) * graph.grid
     traits = np.zeros((len(nodes), TRAITS))
     traits[:, 0], traits[:, 1] = np.log1p(weight), 1 / np.sqrt(1 + weight)
     if unit is not None and graph.contacts is not None:
@@ -195,13 +198,6 @@ def pair_pasts(graph: Graph, first: Nodes, second: Nodes, unit: float | None) ->
         age = np.minimum(since[known] / unit, OLDEST)
         pasts[known, AGE], pasts[known, COUNT] = np.log1p(FINENESS * age), np.log1p(FINENESS * count[known])
     return pasts
-
-
-def _carried(graph: Graph, nodes: Nodes) -> Float64:
-    """Return the total weight of nodes' edges; in a directed graph, the number of edges, in and out."""
-    if graph.directed:
-        return (graph.pull.degrees(nodes) + graph.push.degrees(nodes)).astype(np.float64)
-    return graph.carried(nodes).astype(np.float64) * graph.grid
 
 
 def link_vectors(vectors: Float32, popularity: Float64, head: LinkHead, query: bool) -> Float32:

@@ -17,11 +17,9 @@ import numpy as np
 
 from dygcn._extras import load_plugin, plugins
 from dygcn.engine.events import join_ids, take
-from dygcn.engine.features.inputs import Blocks, Features, Given, Hashed, RowTable, Walks
-from dygcn.engine.filter.filter import Filter
+from dygcn.engine.features.inputs import Features, Given, Hashed, RowTable, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.history import EventHistory
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.folder import take_tensor
 from dygcn.engine.models.links import COUNT_HALF_LIFE, FILTER, KINDS, LinkHead
@@ -156,12 +154,12 @@ class ExactSpec(RuleSpec):
 
     def read_state(self, tensors: Tensors, nodes: int, owners: int, dim: int, features: Features) -> Tensors:
         """Load the features of nodes that were given their own."""
-        beside = isinstance(features, Blocks)
-        rows = take_tensor(tensors, "features", np.int8 if beside else np.int32, 2)
-        if rows.shape != (owners, features.given if isinstance(features, Blocks) else features.width):
+        first = features.first if isinstance(features, Given) else 0  # column of the given block
+        rows = take_tensor(tensors, "features", np.int8 if first else np.int32, 2)
+        if rows.shape != (owners, features.width - first):
             raise ValueError("features that do not fit the nodes that own them")
         beyond = (
-            rows.min(initial=0) < -127 if beside else np.abs(rows).max(initial=0) > 1 << Given.message_bits
+            rows.min(initial=0) < -127 if first else np.abs(rows).max(initial=0) > 1 << Given.message_bits
         )
         if beyond or (len(rows) and isinstance(features, Walks | Hashed)):
             raise ValueError("features beyond what the grid can carry")
@@ -333,8 +331,7 @@ class Model:
     def new_features(self) -> Features:
         """Return where x comes from, without any row yet."""
         if self.table is not None:
-            block = self.projection
-            return Walks(self.table) if block is None else Blocks(self.table, block.matrix.shape[1])
+            return Walks(self.table) if self.projection is None else Given(self.scales, self.table)
         if self.features in ("given", "embedding"):
             return Given(self.scales)
         return Hashed(self.width, self.seed)
@@ -387,14 +384,6 @@ class Model:
         known.intern(rows.ids)
         more = self.filter.ids
         return join_ids((rows.ids, take(more, np.flatnonzero(known.find(more) < 0))))
-
-    def new_history(self) -> EventHistory | None:
-        """Return an empty history; None if this model uses none."""
-        return None if self.following is None else EventHistory(self.ids, self.following.span)
-
-    def new_filter(self) -> Filter | None:
-        """Return an empty filter; None if this model has none."""
-        return None if self.filter is None else Filter(self.filter)
 
     def new_graph(self) -> Graph:
         """Return an empty graph for this model."""

@@ -87,30 +87,22 @@ class Readout:
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim)."""
-        rule, model = self._rule, self.model
+        rule, model, ids = self._rule, self.model, self._graph.ids
+        features, sums, pulls = rule.features, [each.arrays for each in rule.sums], rule.pulls(self._graph)
         if self._plan is not None:
-            features, ids = rule.features, self._graph.ids
             assert isinstance(features, Hashed | Walks)
-            sums = [each.arrays for each in rule.sums]
-            return self._plan.vectors(nodes, ids, features.unit_table(ids), sums, rule.pulls(self._graph))
+            return self._plan.vectors(nodes, ids, features.unit_table(ids), sums, pulls)
         out = np.zeros((len(nodes), model.dim), np.float32)
-        if model.projection is not None:
-            for start in range(0, len(nodes), _BLOCK):
-                self._read_blocks(nodes[start : start + _BLOCK], out[start : start + _BLOCK])
-            return out
-        if model.baseline is not None:
-            base_row = model.baseline.rows_of(self._graph.ids.names(nodes))
-            for start in range(0, len(nodes), _BLOCK):
-                block = slice(start, start + _BLOCK)
-                _read_fresh(model, rule, self._graph, nodes[block], base_row[block], out[block])
-            return out
-        features, ids = rule.features, self._graph.ids
-        sums, pulls = [each.arrays for each in rule.sums], rule.pulls(self._graph)
         buffers = _projecting(model.weights, model.scales, features.message_shift, model.floor)
         for start in range(0, len(nodes), _BLOCK):
-            some = nodes[start : start + _BLOCK]
-            given = RowBlock(features.units(some, ids)[0])
-            read_projected(some, given, ids.arrays, None, sums, pulls, buffers, out[start : start + _BLOCK])
+            some, found = nodes[start : start + _BLOCK], out[start : start + _BLOCK]
+            if model.projection is not None:
+                self._read_blocks(some, found)
+            elif model.baseline is not None:
+                _read_fresh(model, rule, self._graph, some, found)
+            else:
+                given = RowBlock(features.units(some, ids)[0])
+                read_projected(some, given, ids.arrays, None, sums, pulls, buffers, found)
         return out
 
     def _read_blocks(self, nodes: Nodes, out: Float32) -> None:
@@ -185,9 +177,7 @@ def read_plan(model: Model, rule: ExactRule) -> ReadPlan | None:
     return ReadPlan(*about, model.table is not None, features.message_shift)
 
 
-def _read_fresh(
-    model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, base_row: Int64, out: Float32
-) -> None:
+def _read_fresh(model: Model, rule: ExactRule, graph: Graph, nodes: Nodes, out: Float32) -> None:
     """Keep an embedding fresh: ``z = z_0 + sum over k of (h_k - h_k at t0) W_k``, W_0 the identity.
 
     A message that is absent now adds nothing, so a node that lost its links keeps z_0; one that was absent
@@ -195,6 +185,7 @@ def _read_fresh(
     features stand if it was given some, else where the mean of its neighbours stands (its lowest message).
     """
     assert model.baseline is not None
+    base_row = model.baseline.rows_of(graph.ids.names(nodes))
     known = base_row >= 0
     out[known] = model.baseline.vectors[base_row[known]]
     waiting = ~known

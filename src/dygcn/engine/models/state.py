@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.features.inputs import Blocks, Given, Walks, to_grid
+from dygcn.engine.features.inputs import Given, Walks, to_grid
+from dygcn.engine.filter.filter import Filter
 from dygcn.engine.graph.image import build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.history import EventHistory
@@ -21,7 +22,6 @@ from dygcn.engine.records import (
     Float32,
     GraphDelta,
     IdColumn,
-    Int32,
     Int64,
     Nodes,
     Stored,
@@ -55,8 +55,9 @@ class State:
         self.graph = model.new_graph() if graph is None else graph
         self.rule = model.new_rule()
         self.transaction = Transaction(self.graph)
-        self.history = model.new_history()
-        self.filter = self.graph.follower = model.new_filter()
+        following = model.following
+        self.history = None if following is None else EventHistory(model.ids, following.span)
+        self.filter = self.graph.follower = None if model.filter is None else Filter(model.filter)
         self.meter: SurpriseMeter | None = None  # where surprises are tracked
 
     @property
@@ -192,10 +193,10 @@ class State:
         features, rule = self.transaction.features, self.exact
         for before in reversed(self.transaction.trials):
             if before.features is not None:
-                rule.features.write(before.features)
+                rule.given.write(before.features)
         begun = self.transaction.begun
         if self.transaction.complete() and features is not None:
-            rule.features.write(features)
+            rule.given.write(features)
         if self.history is not None and begun:
             self.history.write()
         self.transaction.release(_NOBODY)
@@ -203,9 +204,6 @@ class State:
     def rebuild(self) -> None:
         """Recompute the state from the graph."""
         self.rule.rebuild(self.graph)
-        self._rebuild_filter()
-
-    def _rebuild_filter(self) -> None:
         if self.filter is not None:
             self.filter.rebuild(self.graph)
 
@@ -218,19 +216,14 @@ class State:
     def set_features(self, ids: IdColumn, values: Float32) -> Outcome:
         """Give nodes features of their own, or replace them."""
         rule, projection = self.exact, self.model.projection
-        read = self._on_grid if projection is None else projection.rows
-        rows: Stored = read(values)
+        rows: Stored = to_grid(values, self.model.scales) if projection is None else projection.rows(values)
         nodes, last = last_of_each(self.graph.intern(ids))
         old, _ = rule.messages(self.graph, nodes, 0)
-        assert isinstance(rule.features, Given | Blocks)
-        new = rule.features.with_own(old, rows[last])
+        new = rule.given.with_own(old, rows[last])
         had, has = self.graph.owns(nodes), np.ones(len(nodes), np.bool_)
         features = self.transaction.features = FeatureDelta(nodes, old, new, had, has)
         delta = _no_arcs(nodes, self.transaction.set_own(nodes))
         return self._finish(delta, rule.apply(self.graph, delta, features))
-
-    def _on_grid(self, values: Float32) -> Int32:
-        return to_grid(values, self.model.scales)
 
     def remove(self, nodes: Nodes) -> Outcome:
         """Remove nodes with their edges, ghosts and features."""
@@ -244,7 +237,7 @@ class State:
         features = self.rule.removal(self.graph, nodes[self.graph.owns(nodes)])
         left = self.transaction.remove(np.unique(nodes)).left
         if features is not None:
-            self.exact.features.write(features)
+            self.exact.given.write(features)
         return self.transaction.release(left)
 
     def forget_rows(self, ids: IdColumn) -> None:
@@ -257,11 +250,12 @@ class State:
         self.model = self.model.without(ids)
         if self.model.table is not None:
             features = self.exact.features
-            assert isinstance(features, Walks | Blocks)
-            features.drop(ids, self.model.table, self.graph.ids)
-        if self.filter is not None:
-            self.filter = self.graph.follower = self.model.new_filter()
-            self._rebuild_filter()
+            rows = features.walks if isinstance(features, Given) else features
+            assert isinstance(rows, Walks)
+            rows.drop(ids, self.model.table, self.graph.ids)
+        if self.model.filter is not None:
+            self.filter = self.graph.follower = Filter(self.model.filter)
+            self.filter.rebuild(self.graph)
         if self.transaction.after is not None:
             self.transaction.after()
 

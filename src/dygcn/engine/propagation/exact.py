@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features.inputs import Blocks, Given, Hashed, Walks, rows_on_grid
+from dygcn.engine.features.inputs import Given, Hashed, Walks, rows_on_grid
 from dygcn.engine.graph.staging import FEW_EVENTS
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
@@ -90,6 +90,12 @@ class ExactRule:
         """Leave the plan out of copies: it would bring all rows of a walk model, which copies share."""
         kept = {name: value for name, value in vars(self).items() if name != "_plan"}
         return kept | {"_parts": (), "_pulled": (), "_pulls": None}
+
+    @property
+    def given(self) -> Given:
+        """The features, which are the user's."""
+        assert isinstance(self.features, Given)
+        return self.features
 
     @property
     def pulls_some(self) -> bool:
@@ -258,9 +264,8 @@ class ExactRule:
         table, has = self.features.units(changed_senders, graph.ids)
         if features is None:
             return Frontier(MessageBuffer(table, has, _NOBODY, _NOBODY), 0)
-        self.features.write(features)
-        stored, nodes = self.features, features.nodes
-        assert isinstance(stored, Given | Blocks)
+        stored, nodes = self.given, features.nodes
+        stored.write(features)
         had, has_now = (stored.counted(nodes, own, graph.ids) for own in (features.had, features.has))
         differs = (features.old != features.new).any(axis=1) | (had != has_now)
         change, change_has = (features.new - features.old) >> stored.message_shift, has_now - had
@@ -327,24 +332,22 @@ class ExactRule:
         """Return the change of features when nodes lose their own; None without any."""
         if len(owners) == 0:
             return None
-        assert isinstance(self.features, Given | Blocks)
         old, _ = self.messages(graph, owners, 0)
-        yes = np.ones(len(owners), np.bool_)
-        return FeatureDelta(owners, old, self.features.without_own(old), yes, ~yes)
+        yes, none = np.ones(len(owners), np.bool_), np.zeros_like(self.given.own.of(owners)[0])
+        return FeatureDelta(owners, old, self.given.with_own(old, none), yes, ~yes)
 
     def image(self, graph: Graph, nodes: Nodes) -> dict[str, Stored]:
         """Return x of the nodes with features of their own; all else follows from model and graph."""
         own = nodes[graph.owns(nodes)]
-        if isinstance(self.features, Given | Blocks):
-            return {"features": self.features.saved(own)}
+        if isinstance(self.features, Given):
+            return {"features": self.features.own.of(own)[0]}
         return {"features": self.messages(graph, own, 0)[0]}
 
     def restore(self, graph: Graph, nodes: Nodes, tensors: Mapping[str, Any]) -> None:
         """Load the features; `rebuild` computes the rest."""
         own = nodes[graph.owns(nodes)]
         if len(own):
-            assert isinstance(self.features, Given | Blocks)
-            self.features.put(own, tensors["features"], np.ones(len(own), np.bool_))
+            self.given.own.put(own, tensors["features"], np.ones(len(own), np.bool_))
 
     def state_bytes(self, graph: Graph, nodes: Nodes) -> Iterator[Bytes]:
         """Yield x, degrees and sums of nodes, in order; logical values, independent of storage."""

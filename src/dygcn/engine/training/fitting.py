@@ -11,7 +11,7 @@ import numpy as np
 from dygcn.engine.features.inputs import Given, Hashed, column_scales
 from dygcn.engine.features.tables import Embedding, read_features
 from dygcn.engine.models.checks import check_recipe
-from dygcn.engine.models.choices import Choices
+from dygcn.engine.models.choices import FitTask
 from dygcn.engine.models.model import RULES, Baseline, Model
 from dygcn.engine.models.readout import read_inputs
 from dygcn.engine.models.state import State
@@ -25,6 +25,7 @@ from dygcn.errors import FeatureError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dygcn.engine.models.choices import Choices
     from dygcn.engine.records import EventBatch, Float32, IdColumn, Progress
 
 
@@ -46,32 +47,26 @@ def fit(
 ) -> State:
     """Return the fitted state after all events."""
     recipe = choices.recipe if isinstance(choices.recipe, Recipe) else Recipe()
-    features = choices.features
+    features, task = choices.features, FitTask(batch, parts, choices, progress)
     if isinstance(features, list):
         beside = read_beside(features, choices.ids or batch.src.kind, int(choices.dim), int(choices.seed))
-        return fit_walks(batch, parts, choices, recipe, progress, beside)
+        return fit_walks(task, recipe, beside)
     if isinstance(features, str) and features == "walks":
-        return fit_walks(batch, parts, choices, recipe, progress)
+        return fit_walks(task, recipe)
     if choices.recommend is True:
         raise OptionError(
             f"recommend=True stands beside features='walks', the default, or ['walks', x]; features are "
             f"{features if isinstance(features, str) else 'a table'!r}: leave one of them out"
         )
-    return fit_exact(batch, parts, choices, features, recipe, progress)
+    return fit_exact(task, recipe)
 
 
-def fit_exact(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    features: object,
-    recipe: Recipe,
-    progress: Progress | None = None,
-) -> State:
+def fit_exact(task: FitTask, recipe: Recipe) -> State:
     """Return the fitted state of a model with one matrix for each order."""
-    model, given = new_model(batch, parts, choices, features)
-    if isinstance(features, Embedding):
-        model = _with_baseline(model, features, batch)
+    parts, choices, progress = task.parts, task.choices, task.progress
+    model, given = new_model(task)
+    if isinstance(choices.features, Embedding):
+        model = _with_baseline(model, choices.features, task.batch)
     state = State(model)
     if given is not None:
         state.set_features(*given)
@@ -93,21 +88,18 @@ def fit_exact(
     return state
 
 
-def new_model(
-    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, features: object
-) -> tuple[Model, tuple[IdColumn, Float32] | None]:
+def new_model(task: FitTask) -> tuple[Model, tuple[IdColumn, Float32] | None]:
     """Return the model before anything is learned, and the features that were given."""
+    choices, features, events = task.choices, task.choices.features, task.batch.src.kind
     width, dim, orders, seed = choices.width, choices.dim, choices.orders, choices.seed
     if isinstance(features, str) and features == "hashed":
         weights = starting_matrices(width, dim, orders, seed)
-        settings = choices.model_settings(batch, parts, Hashed.message_bits)
+        settings = task.settings(Hashed.message_bits)
         return Model(weights, features="hashed", scales=np.ones(width), **settings), None
     ids, values = read_features(features, choices.ids)
-    settings = choices.model_settings(batch, parts, Given.message_bits)
-    if len(ids) and ids.kind != batch.src.kind:
-        raise FeatureError(
-            f"features have {ids.kind} ids, the events {batch.src.kind} ones; one type a graph"
-        )
+    settings = task.settings(Given.message_bits)
+    if len(ids) and ids.kind != events:
+        raise FeatureError(f"features have {ids.kind} ids, the events {events} ones; one type a graph")
     columns, kind = values.shape[1], "given"
     if isinstance(features, Embedding):
         eye = np.eye(columns, dtype=np.float32)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dygcn.engine.graph import Graph
-    from dygcn.engine.models.choices import Choices
+    from dygcn.engine.models.choices import FitTask
     from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Progress
     from dygcn.engine.training.link_head import LinkSample
     from dygcn.engine.training.matrices import Recipe
@@ -84,7 +84,8 @@ def choose_share(model: Model, samples: Sequence[LinkSample]) -> tuple[Model, Se
     """
     tried = {}
     for share in SHARES:
-        other = _with_share(model, share)
+        assert model.projection is not None
+        other = dataclasses.replace(model, projection=dataclasses.replace(model.projection, share=share))
         weighed = [_weighed(sample, model, other) for sample in samples]
         tried[share] = cosine_auc(weighed, None), other, weighed
     best = max(auc for auc, *_ in tried.values())
@@ -92,11 +93,6 @@ def choose_share(model: Model, samples: Sequence[LinkSample]) -> tuple[Model, Se
         return model, samples
     _, chosen, weighed = next(one for one in tried.values() if one[0] >= best - ENOUGH)
     return chosen, weighed
-
-
-def _with_share(model: Model, share: float) -> Model:
-    assert model.projection is not None
-    return dataclasses.replace(model, projection=dataclasses.replace(model.projection, share=share))
 
 
 def _weighed(sample: LinkSample, old: Model, new: Model) -> LinkSample:
@@ -114,24 +110,17 @@ SMALL = 4096
 """Nodes up to which every factorisation begins with nothing: rows depend on the graph alone."""
 
 
-def fit_walks(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    recipe: Recipe,
-    progress: Progress | None = None,
-    beside: Beside | None = None,
-) -> State:
+def fit_walks(task: FitTask, recipe: Recipe, beside: Beside | None = None) -> State:
     """Return the fitted state after all events; `beside`: given features beside the rows."""
-    blank = walk_model(batch, parts, choices, beside)
-    coming = NextSample(blank, parts, recipe)
-    found = held_out(blank, parts, recipe, coming, progress, beside)
+    blank, progress = walk_model(task, beside), task.progress
+    coming = NextSample(blank, task.parts, recipe)
+    found = held_out(blank, task, recipe, coming, beside)
     samples: Sequence[LinkSample] = found.samples
     if beside is not None:
         blank, samples = choose_share(blank, samples)
     heads, following = fit_heads(samples, None), coming.fit()
-    graph = found.graph or _play(blank.new_graph(), parts, progress)
-    recommending = fit_filter(batch, graph, blank.seed) if choices.recommends else None
+    graph = found.graph or _play(blank.new_graph(), task.parts, progress)
+    recommending = fit_filter(task.batch, graph, blank.seed) if task.choices.recommends else None
     model = with_rows(blank, graph, progress, WARM if found.table else PRODUCTS, found.table)
     model = dataclasses.replace(model, links=heads, following=following, filter=recommending)
     state = _state(model, graph, beside)
@@ -147,11 +136,9 @@ def _state(model: Model, graph: Graph, beside: Beside | None) -> State:
     return state
 
 
-def walk_model(
-    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, beside: Beside | None = None
-) -> Model:
+def walk_model(task: FitTask, beside: Beside | None = None) -> Model:
     """Return the model before any row is made."""
-    ids = take(batch.src, np.empty(0, np.int64))
+    choices, ids = task.choices, take(task.batch.src, np.empty(0, np.int64))
     projection = None if beside is None else beside.projection
     columns = choices.dim - (0 if projection is None else projection.matrix.shape[1])
     return Model(
@@ -160,7 +147,7 @@ def walk_model(
         scales=np.ones(choices.dim),
         table=RowTable(ids, np.zeros((0, columns), np.int8), 1.0),
         projection=projection,
-        **choices.model_settings(batch, parts, Walks.message_bits),
+        **task.settings(Walks.message_bits),
     )
 
 
@@ -176,8 +163,7 @@ def with_rows(
     Nodes are numbered in the order of their ids, so equal graphs give equal rows, on one machine: BLAS
     may round otherwise on another. Rows that begin `near` others depend on these, too.
     """
-    ids, rows, window = walk_rows(model, graph, progress, products, near)
-    return with_table(model, RowTable.of(ids, rows, window))
+    return with_table(model, *walk_rows(model, graph, progress, products, near))
 
 
 def walk_rows(
@@ -210,22 +196,19 @@ def _rows_of(table: RowTable, ids: IdColumn) -> Int8:
     return np.pad(table.rows, ((0, 1), (0, 0)))[known.find(ids)]
 
 
-def with_table(model: Model, table: RowTable) -> Model:
-    """Return the model with other rows."""
+def with_table(model: Model, ids: IdColumn, rows: Float32, window: int) -> Model:
+    """Return the model with other rows, rounded."""
+    table = RowTable.of(ids, rows, window)
     scales = np.ones(model.dim)
     scales[: table.rows.shape[1]] = table.scale
     return dataclasses.replace(model, table=table, scales=scales)
 
 
 def held_out(
-    blank: Model,
-    parts: Sequence[EventBatch],
-    recipe: Recipe,
-    coming: NextSample,
-    progress: Progress | None = None,
-    beside: Beside | None = None,
+    blank: Model, task: FitTask, recipe: Recipe, coming: NextSample, beside: Beside | None = None
 ) -> HeldOut:
     """Return pairs of the last training steps, read with rows made before those steps."""
+    parts, progress = task.parts, task.progress
     found = HeldOut(blank, len(parts), recipe)
     if not found.steps:
         return found

@@ -5,7 +5,6 @@ Vectors fitted on the same steps would know their links by heart, and would be t
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ from dygcn.engine.models.links import (
     EDGE,
     HEADS,
     KNOWN,
-    PAST,
     TRAITS,
     LinkHead,
     node_traits,
@@ -33,7 +31,7 @@ from dygcn.engine.training.matrices import LARGEST_SAMPLE
 from dygcn.engine.training.samples import first_held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from dygcn.engine.features.inputs import RowTable
     from dygcn.engine.graph import Graph
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 PAIRS = 30_000  # of each kind, over all steps, and as many negatives
 ROWS_A_PAIR = 6  # at most: a link and its negative have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
-PARTS = ("cosine", "orders", "traits", "past")  # groups of columns, see `dygcn.engine.models.links`
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +147,10 @@ class HeldOut:
     """The last training steps, held out for the score of links."""
 
     def __init__(self, model: Model, steps: int, recipe: Recipe) -> None:
-        self.usable = steps - 1 if model.baseline is None else 0
-        self.first = first_held_out(self.usable, recipe)
-        set_aside = max(self.usable - self.first, 1)
+        usable = steps - 1 if model.baseline is None else 0
+        self.first = first_held_out(usable, recipe)
+        self.steps = range(self.first, usable) if self.first > 0 else range(0)  # with earlier ones to fit on
+        set_aside = max(usable - self.first, 1)
         row = 4 * (model.orders + 1) * model.width
         affordable = LARGEST_SAMPLE // (4 * ROWS_A_PAIR * row)  # a quarter of what the other samples may take
         self._count = max(min(PAIRS, affordable) // set_aside, FEWEST)
@@ -161,11 +159,6 @@ class HeldOut:
         # Where steps were set aside: the graph after the last step, and the rows that were made without them.
         self.graph: Graph | None = None
         self.table: RowTable | None = None
-
-    @property
-    def steps(self) -> range:
-        """The held-out steps with earlier steps to fit on."""
-        return range(self.first, self.usable) if self.first > 0 else range(0)
 
     def visit(self, state: State, step: int, edges: NextEdges) -> None:
         """Draw pairs from a step, if it is held out."""
@@ -190,11 +183,6 @@ class PairColumns:
     marked: Bool  # (m,) see `MarkedPairs`
 
     @property
-    def products(self) -> int:
-        """The number of products of vectors."""
-        return int(self.plain.shape[1]) - 2 * TRAITS
-
-    @property
     def enough(self) -> bool:
         """Whether there are enough linked and unlinked pairs to fit."""
         return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
@@ -202,23 +190,6 @@ class PairColumns:
     def part(self, rows: Bool) -> PairColumns:
         """Return some of the rows."""
         return PairColumns(self.plain[rows], self.pasts[rows], self.marked[rows])
-
-    @property
-    def bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the minimum and maximum of each column, without the columns that mark a past."""
-        known = self.pasts[self.pasts[:, KNOWN] > 0, AGE:EDGE]
-        known = known if len(known) else np.zeros((1, EDGE - AGE))
-        low, high = (
-            np.append(end(self.plain, axis=0), end(known, axis=0)).tolist() for end in (np.min, np.max)
-        )
-        return tuple(low), tuple(high)
-
-    def only(self, parts: Collection[str]) -> PairColumns:
-        """Return the columns, with zeros in all but these parts."""
-        seen = {part: float(part in parts) for part in PARTS}
-        shown = [seen["cosine"], seen["orders"], seen["traits"]]
-        factors = np.repeat(shown, [1, self.products - 1, 2 * TRAITS])
-        return PairColumns(self.plain * factors, self.pasts * seen["past"], self.marked)
 
 
 def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> PairColumns:
@@ -237,17 +208,17 @@ def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: 
     return PairColumns(np.concatenate(plain), np.concatenate(pasts), np.concatenate(marked))
 
 
-def fit_heads(
-    samples: Sequence[LinkSample], matrices: Float32 | None, parts: Collection[str] = PARTS
-) -> dict[str, LinkHead]:
+def fit_heads(samples: Sequence[LinkSample], matrices: Float32 | None) -> dict[str, LinkHead]:
     """Fit one head for each kind of link; a kind with too few pairs gets none.
 
     The matrices, all orders below each other, were fitted without the steps of the samples; None: samples
-    have vectors. What is not in `parts` gets 0.
+    have vectors.
     """
-    if not samples:
-        return {}
-    new, everything = (read_columns(samples, matrices, kind).only(parts) for kind in HEADS)
+    return heads_of(*(read_columns(samples, matrices, kind) for kind in HEADS)) if samples else {}
+
+
+def heads_of(new: PairColumns, everything: PairColumns) -> dict[str, LinkHead]:
+    """Fit the heads of new links and of all links."""
     found = {}
     if new.enough:
         found["new"] = _fit_pairs(new)
@@ -256,11 +227,7 @@ def fit_heads(
         if not apart.enough:
             apart = new if new.enough else everything
         found["all"] = _fit_pairs(apart).with_edges_first()
-    if "past" in parts:
-        return found
-    # Pairs are scored as if none had a past: a head that saw none has learned nothing of it.
-    blind = (0.0,) * PAST
-    return {kind: dataclasses.replace(head, known=(*head.negatives, *blind)) for kind, head in found.items()}
+    return found
 
 
 def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float:
@@ -276,11 +243,14 @@ def cosine_auc(samples: Sequence[LinkSample], matrices: Float32 | None) -> float
 
 
 def _fit_pairs(pairs: PairColumns) -> LinkHead:
-    truth = pairs.marked.astype(np.float64)
-    width = pairs.plain.shape[1]
-    bias, *found = logistic(np.concatenate((pairs.plain, pairs.pasts[:, :EDGE]), axis=1), truth).tolist()
+    columns, pasts, truth = pairs.plain, pairs.pasts, pairs.marked.astype(np.float64)
+    width = columns.shape[1]
+    bias, *found = logistic(np.concatenate((columns, pasts[:, :EDGE]), axis=1), truth).tolist()
     plain, (known, age, count) = found[:width], found[width:]
     rows = (bias, *plain), (bias + known, *plain, age, count, 0.0)
-    sums = pairs.plain[:, pairs.products : pairs.products + TRAITS]
-    dot = logistic(np.concatenate((pairs.plain[:, :1], sums), axis=1), truth)
-    return LinkHead(*rows, tuple(dot.tolist()), *pairs.bounds)
+    sums = columns[:, width - 2 * TRAITS : width - TRAITS]
+    dot = logistic(np.concatenate((columns[:, :1], sums), axis=1), truth)
+    past = pasts[pasts[:, KNOWN] > 0, AGE:EDGE]
+    past = past if len(past) else np.zeros((1, EDGE - AGE))
+    bounds = (np.append(end(columns, axis=0), end(past, axis=0)).tolist() for end in (np.min, np.max))
+    return LinkHead(*rows, tuple(dot.tolist()), *map(tuple, bounds))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dygcn.engine.measures import PairSet
 from dygcn.engine.records import Float32
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from dygcn.engine.records import Bool, Float, Float64, Int32, Int64, Progress
+    from dygcn.engine.records import Bool, Float, Float64, Int32, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def fit_matrices(
     rounds = min(recipe.rounds, int(np.ceil(recipe.passes * edges / (recipe.groups * recipe.pairs))))
     random = np.random.default_rng([seed, 3])
     drawers = [_Drawer(sample, recipe, random) for sample in samples]
-    turns = _shuffled_cycle(len(drawers), random)
+    turns = chain.from_iterable(random.permutation(len(drawers)).tolist() for _ in count())
     matrices, sharpness = _Adam(start), _Adam(np.array([np.log(recipe.temperature), 0.0]))
     for i in range(rounds):
         groups = [drawers[next(turns)].draw() for _ in range(recipe.groups)]
@@ -163,11 +165,6 @@ def fit_matrices(
             progress(i + 1, rounds, "training")
     result: Float32 = matrices.value
     return result
-
-
-def _shuffled_cycle(count: int, random: np.random.Generator) -> Iterator[int]:
-    while True:
-        yield from random.permutation(count).tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +197,8 @@ def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tu
 
 class _Drawer:
     def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
-        self._sample = sample
-        self._recipe = recipe
-        self._random = random
-        self._linked = np.sort(self._keys(*sample.pairs.astype(np.int64).T))
-
-    def _keys(self, a: Int64, b: Int64) -> Int64:
-        low, high = np.minimum(a, b), np.maximum(a, b)
-        keys: Int64 = low * len(self._sample.inputs) + high
-        return keys
+        self._sample, self._recipe, self._random = sample, recipe, random
+        self._linked = PairSet(sample.pairs.astype(np.int64), len(sample.inputs))
 
     def draw(self) -> _Group:
         """Return one random group."""
@@ -218,9 +208,8 @@ class _Drawer:
         end, each = random.integers(0, 2, recipe.pairs), np.arange(recipe.pairs)
         left, right = pairs[each, end], pairs[each, 1 - end]
         negatives = random.choice(sample.pool, recipe.negatives).astype(np.int64)
-        keys = self._keys(left[:, None], negatives[None, :])
-        at = np.searchsorted(self._linked, keys).clip(max=len(self._linked) - 1)
-        apart = (self._linked[at] != keys) & (left[:, None] != negatives[None, :])
+        near, far = left[:, None], negatives[None, :]
+        apart = ~self._linked.has(near, far) & (near != far)
         rows = np.concatenate((left, right, negatives))
         offset = None if sample.offset is None else sample.offset[rows]
         return _Group(sample.inputs[rows].astype(np.float32), offset, apart)

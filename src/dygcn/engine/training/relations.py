@@ -16,6 +16,7 @@ import numpy as np
 from dygcn.engine.events import rows_of
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models.checks import check_relation_weights
+from dygcn.engine.models.choices import FitTask
 from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
 from dygcn.engine.training.fitting_walks import walk_model, with_rows
@@ -24,7 +25,9 @@ from dygcn.engine.training.samples import play
 from dygcn.errors import EventError, OptionError, listed, shown
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph import Graph
     from dygcn.engine.models.choices import Choices
+    from dygcn.engine.models.model import Model
     from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes, Progress
 
 GRID = (0.0, 0.25, 1.0, 4.0)
@@ -104,9 +107,7 @@ class _Question:
         self._before = rows_of(batch, np.arange(cut))
         later = rows_of(batch, np.flatnonzero(batch.op[cut:] > 0) + cut)
         self._choices = dataclasses.replace(choices, dim=min(choices.dim, DIM), features="walks")
-        model = walk_model(self._before, [], dataclasses.replace(self._choices, relations=equal))
-        graph = model.new_graph()
-        play(graph, self._before)
+        _, graph = self._played(equal)
         random = np.random.default_rng([choices.seed, 6])
         known = np.stack(graph.edges()[:2], axis=1).astype(np.int64)
         new = np.stack((graph.find(later.src), graph.find(later.dst)), axis=1).astype(np.int64)
@@ -123,11 +124,17 @@ class _Question:
         self._count, ends = len(new), np.concatenate((new, others)).astype(np.int32)
         self._ends: tuple[IdColumn, IdColumn] = graph.ids.names(ends[:, 0]), graph.ids.names(ends[:, 1])
 
+    def _played(self, weights: dict[str, float]) -> tuple[Model, Graph]:
+        """Return a model with these weights, without rows, and its graph before the last quarter."""
+        choices = dataclasses.replace(self._choices, relations=weights)
+        model = walk_model(FitTask(self._before, [], choices))
+        graph = model.new_graph()
+        play(graph, self._before)
+        return model, graph
+
     def judge(self, weights: dict[str, float]) -> float:
         """Return the AUC of the cosine with these weights of relations."""
-        blank = walk_model(self._before, [], dataclasses.replace(self._choices, relations=weights))
-        graph = blank.new_graph()
-        play(graph, self._before)
+        blank, graph = self._played(weights)
         model = with_rows(blank, graph)
         state = State.from_graph(model, graph)
         first, second = (self._vectors(state, graph.find(ends)) for ends in self._ends)

@@ -1,5 +1,5 @@
 cimport cython
-from libc.math cimport INFINITY as inf, log
+from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 from dygcn.engine._rows cimport write_sparse_product
 
@@ -11,8 +11,8 @@ cpdef object count_inner_edges(const int32_t[::1] first, const int32_t[::1] seco
 cpdef object count_arcs(const int32_t[::1] first, const int32_t[::1] second, const int32_t[::1] place, int64_t core, int64_t[::1] start)
 @cython.locals(at=int64_t[::1], value=double)
 cpdef object fill_arcs(const int32_t[::1] first, const int32_t[::1] second, const double[::1] weight, double scale, const int32_t[::1] place, const int64_t[::1] start, int32_t[::1] columns, float[::1] values)
-@cython.locals(at=int64_t[::1], twins=int64_t)
-cpdef int64_t turn(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, int32_t[::1] turned, float[::1] turned_values)
+@cython.locals(at=int64_t[::1])
+cpdef object turn(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, int32_t[::1] turned, float[::1] turned_values)
 cpdef object sum_rows(const int64_t[::1] start, const float[::1] values, double[::1] total)
 @cython.locals(rows=int64_t, mark=int64_t[:, ::1], reached=int64_t[::1], queue=int32_t[:, ::1], joined=int64_t, joined_last=int64_t, ahead=int64_t, now=int64_t, after=int64_t, count=int64_t, found=int64_t, stamp=int64_t)
 cpdef object count_walks(int64_t window, const int64_t[::1] start, const int32_t[::1] columns)
@@ -21,4 +21,3 @@ cpdef object log_walks(int64_t low, int64_t high, int64_t window, const int64_t[
 cpdef object multiply(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const float[:, ::1] old, float[:, ::1] block, Py_ssize_t column)
 cpdef object add_columns(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, const int32_t[::1] to, const float[::1] sign, float[:, ::1] block)
 cpdef object write_dense(const int64_t[::1] start, const int32_t[::1] columns, const float[::1] values, double[:, ::1] dense)
-cpdef int64_t find_bad_edge(const int32_t[::1] first, const int32_t[::1] second, const double[::1] weight, int64_t nodes)

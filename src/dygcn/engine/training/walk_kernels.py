@@ -14,7 +14,7 @@ try:
 except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
-    from math import inf, log
+    from math import log
 
     from dygcn.engine._rows import write_sparse_product
 
@@ -82,24 +82,16 @@ def fill_arcs(
                 at[b] += 1
 
 
-def turn(start: Int64, columns: Int32, values: Float32, turned: Int32, turned_values: Float32) -> int:
-    """Write the transposed of a symmetric matrix: the same one, each row sorted. Return a row with twins.
-
-    -1 where no row names a column twice.
-    """
+def turn(start: Int64, columns: Int32, values: Float32, turned: Int32, turned_values: Float32) -> None:
+    """Write the transposed of a symmetric matrix: the same one, each row sorted."""
     at = np.array(start)
-    twins = -1
     with cython.nogil:
         for row in range(len(start) - 1):
             for arc in range(start[row], start[row + 1]):
                 other = columns[arc]
-                to = at[other]
-                if to > start[other] and turned[to - 1] == row:
-                    twins = row
-                turned[to] = row
-                turned_values[to] = values[arc]
-                at[other] = to + 1
-    return twins
+                turned[at[other]] = row
+                turned_values[at[other]] = values[arc]
+                at[other] += 1
 
 
 def sum_rows(start: Int64, values: Float32, total: Float64) -> None:
@@ -241,15 +233,3 @@ def write_dense(start: Int64, columns: Int32, values: Float32, dense: Float64) -
         for row in range(len(start) - 1):
             for arc in range(start[row], start[row + 1]):
                 dense[row, columns[arc]] = values[arc]
-
-
-def find_bad_edge(first: Int32, second: Int32, weight: Float64, nodes: int) -> int:
-    """Return the first edge that is a loop, or has an invalid node or weight; -1: none."""
-    with cython.nogil:
-        for edge in range(len(first)):
-            a, b = first[edge], second[edge]
-            if a == b or a < 0 or b < 0 or a >= nodes or b >= nodes:
-                return edge
-            if not 0.0 < weight[edge] < inf:
-                return edge
-    return -1

@@ -7,8 +7,7 @@ of M (Halko, Martinsson and Tropp 2011, algorithm 4.4). Its block is kept orthon
 needs no copy of it (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015; the shift: Fukaya and others 2020).
 
 P^r / d_column is symmetric, so M is its own transposed, up to rounding. Nodes are taken in the order of their
-degrees, then of their keys: a result depends neither on the order of edges nor, with keys, on the numbering
-of nodes, to the bit.
+degrees, then of their numbers: a result does not depend on the order of edges, to the bit.
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ from dygcn.engine.training import walk_kernels
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from dygcn.engine.records import Bool, Float, Float32, Float64, Int8, Int32, Int64, Progress, UInt64
+    from dygcn.engine.records import Bool, Float, Float32, Float64, Int8, Int32, Int64, Progress
 
 
 OVERSAMPLE = 16
 POWER_ITERATIONS = 3
 PRODUCTS = 1 + 2 * POWER_ITERATIONS
+_PIECES = 2 * PRODUCTS  # of the progress
 _BLAS_ROWS = 1024  # that are handed to BLAS at once
 _LARGE = 1e30  # what float32 need not hold
 _SHIFT = 1e-13  # of the trace
@@ -95,8 +95,8 @@ def gram(block: Float32) -> Float64:
     """Return Y^T Y in float64."""
     total = np.zeros((block.shape[1], block.shape[1]))
     with np.errstate(invalid="ignore"):  # BLAS works on padding, too: its flags are not about the product
-        for part in parts_of(block):
-            wide = part.astype(np.float64)
+        for begin in range(0, len(block), _BLAS_ROWS):
+            wide = block[begin : begin + _BLAS_ROWS].astype(np.float64)
             total += wide.T @ wide
     if not np.isfinite(total).all():
         raise FloatingPointError("the block of the factorisation is not finite")
@@ -108,14 +108,9 @@ def turn_rows(block: Float32, matrix: Float) -> None:
     if np.abs(matrix).max(initial=0.0) < _LARGE:
         matrix = matrix.astype(np.float32)
     with np.errstate(invalid="ignore"):
-        for part in parts_of(block):
+        for begin in range(0, len(block), _BLAS_ROWS):
+            part = block[begin : begin + _BLAS_ROWS]
             part[:, : matrix.shape[1]] = part @ matrix
-
-
-def parts_of(block: Float32) -> Iterator[Float32]:
-    """Yield views of blocks of rows, each small enough to copy."""
-    for begin in range(0, len(block), _BLAS_ROWS):
-        yield block[begin : begin + _BLAS_ROWS]
 
 
 def _upper_factor(matrix: Float64) -> Float:
@@ -183,7 +178,6 @@ def walk_base(
     rank: int,
     seed: int,
     *,
-    keys: UInt64 | None = None,
     budget: int = BUDGET,
     window: int | None = None,
     products: int = PRODUCTS,
@@ -192,20 +186,18 @@ def walk_base(
 ) -> WalkBase:
     """Factorise the walks of an undirected graph: every edge once, no loops; of a directed one, of A + A^T.
 
-    Nodes of one degree are in the order of their `keys`, by default their numbers: with keys that do not
-    depend on the numbering, the rows do not either. Where a graph needs more than `budget` bytes of
-    working memory, only its nodes of the highest degrees and the edges between them are factorised; the
-    other nodes have no row. Walks have `window` steps, whatever they take; by default the most of 3, 2
-    and 1 that fits `budget`, `MULTIPLICATIONS` and `LARGEST_PRODUCT`. For `products` and `begin`, (n,
-    rank) rows that are near, see `leading_block`. Columns beyond the number of nodes are zero.
+    Where a graph needs more than `budget` bytes of working memory, only its nodes of the highest degrees
+    and the edges between them are factorised; the other nodes have no row. Walks have `window` steps,
+    whatever they take; by default the most of 3, 2 and 1 that fits `budget`, `MULTIPLICATIONS` and
+    `LARGEST_PRODUCT`. For `products` and `begin`, (n, rank) rows that are near, see `leading_block`.
+    Columns beyond the number of nodes are zero.
 
     A node has no row if it has no edge, or if walks join it with no node more often than chance does: on
     a complete bipartite graph, walks of one and two steps cancel.
     """
-    _check(first, second, weight, nodes, rank, window)
     with one_blas_thread():
         reporter = _Reporter(progress)
-        order, place = _by_degree(first, second, nodes, keys)
+        order, place = _by_degree(first, second, nodes)
         core = _core_size(first, second, place, len(order), rank, budget)
         arcs, degree = _arcs_of(first, second, weight, place, core)
         asked = window
@@ -225,56 +217,29 @@ def walk_base(
             found, least = _factorise(logs, rank, seed, products, near, reporter)
             del logs
             _write_units(found, least, order[:core], rows, has)
-        reporter.finish()
+        reporter.done(_PIECES)
         return WalkBase(rows, has, window, core)
-
-
-def _check(first: Int32, second: Int32, weight: Float64, nodes: int, rank: int, window: int | None) -> None:
-    if rank < 1:
-        raise OptionError(f"rank is {rank}; it must be at least 1")
-    if window is not None and window < 1:
-        raise OptionError(f"window is {window}; it must be at least 1")
-    if not len(first) == len(second) == len(weight):
-        raise OptionError(
-            f"there are {len(first)} first ends, {len(second)} second ends and {len(weight)} weights; "
-            "an edge has one of each"
-        )
-    bad = walk_kernels.find_bad_edge(first, second, weight, nodes)
-    if bad >= 0:
-        raise OptionError(
-            f"edge {bad} is ({first[bad]}, {second[bad]}) of weight {weight[bad]}; edges join two nodes "
-            f"out of 0..{nodes - 1}, and weights are finite and above 0"
-        )
 
 
 class _Reporter:
     """Reports the progress of a factorisation: half walks, half matrix products."""
 
     def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._count = 0
+        self._progress, self._count = progress, 0
 
-    def done(self, count: int) -> None:
-        """Record that at least so many of 2 * `PRODUCTS` pieces are done."""
-        self._count = max(self._count, count)
+    def done(self, count: int = 0) -> None:
+        """Record that at least so many pieces are done; 0: one more."""
+        self._count = max(self._count, count or min(self._count + 1, _PIECES))
         if self._progress is not None:
-            self._progress(self._count, 2 * PRODUCTS, "factorising walks")
-
-    def one_more(self) -> None:
-        """Record one more piece."""
-        self.done(min(self._count + 1, 2 * PRODUCTS))
-
-    def finish(self) -> None:
-        """Record the end."""
-        self.done(2 * PRODUCTS)
+            self._progress(self._count, _PIECES, "factorising walks")
 
 
-def _by_degree(first: Int32, second: Int32, nodes: int, keys: UInt64 | None) -> tuple[Int64, Int32]:
+def _by_degree(first: Int32, second: Int32, nodes: int) -> tuple[Int64, Int32]:
     """Return the nodes with edges, highest degree first, and every node's rank in this order."""
     degree = np.zeros(nodes, np.int64)
     walk_kernels.count_ends(first, second, degree)
     np.negative(degree, out=degree)
-    order = np.argsort(degree, kind="stable") if keys is None else np.lexsort((keys, degree))
+    order = np.argsort(degree, kind="stable")
     place = np.empty(nodes, np.int32)
     place[order] = np.arange(nodes, dtype=np.int32)
     return order[: np.count_nonzero(degree)], place
@@ -317,8 +282,7 @@ def _arcs_of(first: Int32, second: Int32, weight: Float64, place: Int32, core: i
     scale = 2.0 ** -np.frexp(weight.max() if len(weight) else 1.0)[1]
     walk_kernels.fill_arcs(first, second, weight, scale, place, start, columns, values)
     arcs = Sparse(start, np.empty_like(columns), np.empty_like(values))
-    if walk_kernels.turn(start, columns, values, arcs.columns, arcs.values) >= 0:
-        raise OptionError("an edge came twice; add the weights of equal edges first")
+    walk_kernels.turn(start, columns, values, arcs.columns, arcs.values)
     degree = np.empty(core, np.float64)
     walk_kernels.sum_rows(start, arcs.values, degree)
     return arcs, degree
@@ -377,7 +341,7 @@ def _factorise(
 
     def multiply(block: Float32) -> None:
         logs.multiply(block, scratch)
-        reporter.one_more()
+        reporter.done()
 
     found: Int8 | Float32 | None = begin
     if begin is None and products < PRODUCTS:
