@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 
 _TRIES = 1000
 

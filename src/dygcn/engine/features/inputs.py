@@ -8,28 +8,26 @@ int32 and every sum of weighted messages is an exact int64.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dygcn.engine.events.keys import keys_of
 from dygcn.engine.features.units import UnitTable, hashed_table, row_table, units_of
+from dygcn.engine.records import (
+    Bool,
+    FeatureDelta,
+    Float32,
+    Float64,
+    IdColumn,
+    Int8,
+    Int32,
+    Int64,
+    Nodes,
+    Stored,
+    UInt64,
+)
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import (
-        Bool,
-        FeatureDelta,
-        Float32,
-        Float64,
-        IdColumn,
-        Int8,
-        Int32,
-        Int64,
-        Nodes,
-        Stored,
-        UInt64,
-    )
 
 GRID_BITS = 24
 HEADROOM_BITS = 2  # given features may later grow to 4 times the scale that was fitted

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.kinds import read_ids
+from dygcn.engine.records import Float32, Float64, IdColumn
 from dygcn.errors import EventError, FeatureError
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, IdColumn
 
 _NAMED = ("walks", "hashed")
 _ACCEPTED = (

@@ -6,9 +6,11 @@ Both are int8. Hashed features are a part of the saved format.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+
+from dygcn.engine.records import Int8, Int32, Int64, UInt64
 
 try:
     import cython
@@ -19,8 +21,6 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock, clear_row, copy_row, prefetch_row, write_signs
     from dygcn.engine.events.keys import mix
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int8, Int32, Int64, UInt64
 
 _GAMMA = 0x9E3779B97F4A7C15
 _SOON, _FAR = 8, 16  # rounds ahead

@@ -9,15 +9,11 @@ event, and an answer that is born later has a y at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import take
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, IdColumn, Int8, Int64
-
+from dygcn.engine.records import Float32, IdColumn, Int8, Int64
 
 # What a node does, as bits: it asks for recommendations, it is recommended.
 ASKS, ANSWERS = 1, 2

@@ -8,7 +8,7 @@ lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.engine.filter.head import (
     ANSWERS,
@@ -27,6 +27,7 @@ from dygcn.engine.filter.head import (
     TREND,
     WINDOW,
 )
+from dygcn.engine.records import Float32, Float64, Int64
 
 try:
     import cython
@@ -41,10 +42,6 @@ if not cython.compiled:
     from dygcn.engine.graph.delta import BatchArrays
 
     rint, whole = round, int
-
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int64
 
 
 class FilterArrays(Holder):

@@ -6,12 +6,9 @@ pairs than in others, and traits of u move known pairs against others: `expanded
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64
+from dygcn.engine.records import Float64
 
 ANSWERS = 20  # destinations that a node remembers, the last ones
 PARTNERS = 10  # partners in either direction that a walk can step to

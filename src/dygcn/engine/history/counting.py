@@ -6,7 +6,7 @@ touched them (see `graph.delta.count_after`), so an event costs the same however
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.engine.history.columns import (
     ANSWERED,
@@ -31,6 +31,7 @@ from dygcn.engine.history.columns import (
     SLOW,
     WALK_SCALE,
 )
+from dygcn.engine.records import Float64, Int8, Int32, Nodes
 
 try:
     import cython
@@ -42,9 +43,6 @@ if not cython.compiled:
     from dygcn.engine._holder import Holder
     from dygcn.engine.graph.delta import count_after
     from dygcn.engine.graph.pairs import pair_key, pair_put, pair_slot
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int8, Int32, Nodes
 
 
 class HistoryArrays(Holder):

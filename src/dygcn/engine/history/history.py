@@ -8,8 +8,9 @@ leave the graph and come back, and keeps its past.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,8 @@ from dygcn.engine.graph.ids import IdMap, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.history import columns, counting
 from dygcn.engine.history.columns import RAW
-from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Int64, Nodes
 from dygcn.errors import DamagedFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 _BLOCK = 1 << 16  # events that are numbered at once: more would be numbered in another order
 _HABIT = 0.5  # of a node that never asked

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.events.columns import MOST_RELATIONS
 from dygcn.errors import OptionError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -12,13 +13,9 @@ from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of, whole
 from dygcn.engine.models.model import find_spec, rule_names
+from dygcn.engine.models.state import State
+from dygcn.engine.records import Bool, EventBatch, Float64, Progress
 from dygcn.errors import EventError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import Bool, EventBatch, Float64, Progress
 
 GREATEST_ORDERS = 16
 LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100

@@ -10,19 +10,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import rows_of
 from dygcn.engine.features.inputs import GRID_BITS
+from dygcn.engine.models.contracts import StateReader, StateWriter
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.trial import Trial
+from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int64, Nodes
 from dygcn.errors import EventError, OptionError, UnknownNode
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.contracts import StateReader, StateWriter
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int64, Nodes
 
 MOST_EVENTS = 1000
 """Most events of a batch that are explained: each is played, and taken back."""

@@ -23,20 +23,16 @@ ranks former partners lower than P does.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph import Graph
 from dygcn.engine.history.columns import KNOWN as PAIR_KNOWN
 from dygcn.engine.history.columns import NAMES, expanded
 from dygcn.engine.models.read_kernels import dots, squares
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes
+from dygcn.engine.records import Float32, Float64, Int64, Nodes
 
 
 def norms(rows: Float32) -> Float64:

@@ -7,20 +7,16 @@ so a row is the same bits on every machine, alone or among a million.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events.kinds import kinds_of
 from dygcn.engine.features.inputs import ROW_BITS
-from dygcn.engine.features.tables import read_features, read_nodes
+from dygcn.engine.features.tables import NodeColumns, read_features, read_nodes
 from dygcn.engine.models.links import norms
 from dygcn.engine.models.read_kernels import project, to_units
+from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from dygcn.engine.features.tables import NodeColumns
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64
 
 MOST_ROWS = 50_000
 """Rows that the directions are found on, drawn at random where there are more."""

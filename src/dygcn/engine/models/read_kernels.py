@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+from dygcn.engine.records import Float32, Float64, Int64, Nodes, Stored
 
 try:
     import cython
@@ -27,10 +30,6 @@ if not cython.compiled:
     from dygcn.engine.propagation.pulling import Pulls, Scratch, write_whole
     from dygcn.engine.propagation.sum_rows import SumRows, write_messages
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes, Stored
 
 ROWS = 96  # that are read at once: what lies between the steps of a block stays in the nearest caches
 

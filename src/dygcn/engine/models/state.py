@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from dygcn.engine.features.inputs import Given, Walks, to_grid
 from dygcn.engine.filter.filter import Filter
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import Allocator
 from dygcn.engine.graph.image import build_graph, take_loose_image
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.history import EventHistory
-from dygcn.engine.models.contracts import Outcome, StateImage
+from dygcn.engine.models.contracts import Outcome, Reading, StateImage
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import new_reading
 from dygcn.engine.models.surprise import SurpriseMeter
 from dygcn.engine.propagation import ExactRule
@@ -28,14 +31,6 @@ from dygcn.engine.records import (
     Written,
 )
 from dygcn.errors import EventError, FeatureError, TornState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import Allocator
-    from dygcn.engine.models.contracts import Reading
-    from dygcn.engine.models.model import Model
 
 _TORN = "an update was interrupted halfway, so this embedding may not fit its graph, and answers nothing; "
 _HOW_TO_HEAL = (

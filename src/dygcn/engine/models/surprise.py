@@ -9,18 +9,15 @@ counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events.keys import salted
 from dygcn.engine.graph.ids import grown
+from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import KNOWN, RAW
-
-if TYPE_CHECKING:
-    from dygcn.engine.history import EventHistory
-    from dygcn.engine.models.links import NextHead
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64, Nodes
+from dygcn.engine.models.links import NextHead
+from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64, Nodes
 
 DRAWN = 256
 FORMER = 1024  # partners of an asker at most that are summed exactly, the newest

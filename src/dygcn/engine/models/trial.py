@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 import numpy as np
 
-from dygcn.engine.records import Changed, FeatureDelta
+from dygcn.engine.models.contracts import Outcome, StateWriter
+from dygcn.engine.records import Changed, EventBatch, FeatureDelta, Nodes
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from dygcn.engine.models.contracts import Outcome, StateWriter
-    from dygcn.engine.records import EventBatch, Nodes
 
 _PAPER = (
     "the {} rule keeps vectors that depend on every update, so a trial cannot be taken back; "

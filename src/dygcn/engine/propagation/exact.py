@@ -13,17 +13,21 @@ when they are read (see `graph.tiers`). The sum is the same sum, however it is s
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features.inputs import Given, Hashed, Walks, rows_on_grid
+from dygcn.engine.features.inputs import Features, Given, Hashed, Walks, rows_on_grid
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import Allocator
 from dygcn.engine.graph.staging import FEW_EVENTS
 from dygcn.engine.graph.store import GREATEST_SHIFT
 from dygcn.engine.graph.ticks import stamp_all
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY, arcs_that_turn, divide_all, due_tiers, set_tiers
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows
 from dygcn.engine.propagation.kernels import Step, Tools, UpdatePlan, update_at_once, update_edge
@@ -45,14 +49,6 @@ from dygcn.engine.records import (
     Stored,
     Written,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dygcn.engine.features.inputs import Features
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import Allocator
-    from dygcn.engine.graph.transaction import Transaction
 
 _BLOCK = 1 << 14
 PULLED_ORDER = 2  # the one at which a message may be pulled, of models with as many orders

@@ -8,11 +8,12 @@ loops hand to each other grows: a larger one is another object, and a running lo
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.propagation.outcomes import NARROW, SPANS
+from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
 try:
     import cython
@@ -25,8 +26,6 @@ if not cython.compiled:
     from dygcn.engine.graph.arcs import ArcArrays, is_upper
     from dygcn.engine.propagation.sum_rows import SumRows
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int8, Int32, Int64, Nodes, Stored
 
 NEAR, FAR = 8, 16  # rounds ahead
 EAGER = 32  # senders; of fewer everything that will be needed is fetched at once

@@ -7,7 +7,7 @@ place, the call ends before it, and `spreading` goes on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dygcn.engine.propagation.outcomes import (
     SMALL_TABLE,
     SMALL_WORK,
 )
+from dygcn.engine.records import Int64
 
 try:
     import cython
@@ -54,8 +55,6 @@ if not cython.compiled:
     from dygcn.engine.propagation.pulling import HeavyRows, follow
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int64
 
 AHEAD = 6  # rows
 CACHED = 1 << 18  # numbers; a table of more does not stay in the nearest cache

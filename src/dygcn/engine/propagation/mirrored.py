@@ -9,12 +9,15 @@ messages are kept as rows, and own nodes pull them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.features.inputs import Features
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows, next_ring
 from dygcn.engine.propagation.spreading import Frontier
@@ -22,13 +25,6 @@ from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
 from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored, Written
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dygcn.engine.features.inputs import Features
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.transaction import Transaction
 
 ORDERS = 2
 _BLOCK, _NODE = 1 << 20, 16  # arcs of a block of nodes; a node is worth so many more

@@ -6,11 +6,12 @@ Which messages are pulled, the order of the arcs in each block says (see `graph.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.propagation.outcomes import BUSY, CHANGED, NARROW
+from dygcn.engine.records import Int32, Int64, Nodes
 
 try:
     import cython
@@ -25,10 +26,6 @@ if not cython.compiled:
     from dygcn.engine.propagation.gathering import MessageBuffer
     from dygcn.engine.propagation.sum_rows import SumRows, inverse_of, narrow_row, write_messages
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dygcn.engine.records import Int32, Int64, Nodes
 
 AHEAD = 6  # rows
 AT_ONCE = 256  # rows that are added in one call

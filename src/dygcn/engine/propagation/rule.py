@@ -5,21 +5,16 @@ What else a rule says of itself is a `dygcn.engine.models.model.RuleSpec`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation.gathering import next_ring
-from dygcn.engine.records import Influence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.transaction import Transaction
-    from dygcn.engine.records import Bytes, Changed, FeatureDelta, GraphDelta, Nodes, Written
+from dygcn.engine.records import Bytes, Changed, FeatureDelta, GraphDelta, Influence, Nodes, Written
 
 
 class Rule(Protocol):

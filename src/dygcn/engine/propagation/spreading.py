@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +28,10 @@ from dygcn.engine.propagation.gathering import (
 )
 from dygcn.engine.propagation.outcomes import SPANS
 from dygcn.engine.propagation.pulling import follow_frontier
-from dygcn.engine.propagation.sum_rows import put_messages
+from dygcn.engine.propagation.sum_rows import SumRows, put_messages
+from dygcn.engine.propagation.sums import HeavyMessages, Sums
 from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
-
-if TYPE_CHECKING:
-    from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.propagation.sums import HeavyMessages, Sums
-    from dygcn.engine.records import Int8, Int32, Nodes
-
+from dygcn.engine.records import Int8, Int32, Nodes
 
 _WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
 _FIRST = 1024  # rows to begin with

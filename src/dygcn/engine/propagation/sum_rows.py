@@ -8,11 +8,12 @@ Sums may wrap around on the way and fit at the end.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.propagation.outcomes import NARROW
+from dygcn.engine.records import Int32, Int64, Nodes
 
 try:
     import cython
@@ -23,8 +24,6 @@ if not cython.compiled:
     from dygcn.engine._rows import RowBlock, add_row, clear_row, prefetch_row, write_message
     from dygcn.engine.graph.ticks import stamp
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int32, Int64, Nodes
 
 AHEAD = 6  # rows
 SumArrays = namedtuple(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dygcn.engine.filter.head import CANDIDATES, MOST_ON_PATHS, FilterHead
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
 from dygcn.engine.training import walk_kernels
 from dygcn.engine.training.samples import last_events, some_pairs
 from dygcn.engine.training.walks import OVERSAMPLE, leading_block, rotation, turn_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int8, Int32, Int64, Nodes
 
 Array = TypeVar("Array", "Bool", "Float32")
 RANK = 128

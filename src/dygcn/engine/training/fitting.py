@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.features.inputs import Given, Hashed, column_scales
 from dygcn.engine.features.tables import Embedding, read_features
 from dygcn.engine.models.checks import check_recipe
-from dygcn.engine.models.choices import FitTask
+from dygcn.engine.models.choices import Choices, FitTask
 from dygcn.engine.models.model import RULES, Baseline, Model
 from dygcn.engine.models.readout import read_inputs
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch, Float32, IdColumn, Progress
 from dygcn.engine.training.fitting_walks import fit_walks, read_beside
 from dygcn.engine.training.link_head import HeldOut, fit_heads
 from dygcn.engine.training.matrices import Recipe, fit_matrices, starting_matrices
 from dygcn.engine.training.next_head import NextSample
 from dygcn.engine.training.samples import collect_samples
 from dygcn.errors import FeatureError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.models.choices import Choices
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Progress
 
 
 def check(choices: Choices) -> None:

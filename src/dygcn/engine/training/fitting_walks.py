@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,27 +13,21 @@ from dygcn.engine.events import take
 from dygcn.engine.events.kinds import stored_type
 from dygcn.engine.features.inputs import RowTable, Walks
 from dygcn.engine.features.tables import NodeColumns, NodeTable, read_features
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.image import take_image
+from dygcn.engine.models.choices import FitTask
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.projection import Projection, principal_directions
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Progress
 from dygcn.engine.training.filtering import fit_filter
-from dygcn.engine.training.link_head import HeldOut, cosine_auc, fit_heads
+from dygcn.engine.training.link_head import HeldOut, LinkSample, cosine_auc, fit_heads
+from dygcn.engine.training.matrices import Recipe
 from dygcn.engine.training.next_head import NextSample
 from dygcn.engine.training.samples import NextGraph, play
 from dygcn.engine.training.walks import PRODUCTS, walk_base
 from dygcn.errors import FeatureError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.choices import FitTask
-    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Progress
-    from dygcn.engine.training.link_head import LinkSample
-    from dygcn.engine.training.matrices import Recipe
-
 
 SHARES = (0.1, 0.3, 0.5, 0.7)
 """Of a vector's squared length that the features may have."""

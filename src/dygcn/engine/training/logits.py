@@ -5,12 +5,9 @@ Columns are standardised first; one without any spread gets 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64
+from dygcn.engine.records import Float64
 
 PENALTY = 1.0  # of a standardised coefficient, in units of one pair
 LIST_PENALTY = 1e-4  # the same, in units of all lists

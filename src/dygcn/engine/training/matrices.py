@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.engine.measures import PairSet
-from dygcn.engine.records import Float32
+from dygcn.engine.records import Bool, Float, Float32, Float64, Int32, Progress
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Bool, Float, Float64, Int32, Progress
 
 
 @dataclass(frozen=True, slots=True)

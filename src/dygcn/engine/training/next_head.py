@@ -8,8 +8,8 @@ softmax over all candidates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,19 +17,13 @@ from dygcn.engine.events import join_events, rows_of, take
 from dygcn.engine.history import EventHistory
 from dygcn.engine.history.columns import NAMES, RAW
 from dygcn.engine.models.links import NextHead, count_products, next_columns, pair_products
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_units, read_vectors
+from dygcn.engine.models.state import State
+from dygcn.engine.records import Bool, EventBatch, Float64, Int32, Int64, Nodes
 from dygcn.engine.training.logits import list_loss, softmax
+from dygcn.engine.training.matrices import Recipe
 from dygcn.engine.training.samples import first_held_out
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.models.links import NextHead
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import Bool, EventBatch, Float64, Int32, Int64, Nodes
-    from dygcn.engine.training.matrices import Recipe
-
 
 LISTS = 2_000
 # Candidates of a list, at most: the asker's former partners, recent answers of others, and the rest.

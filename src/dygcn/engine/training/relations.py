@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import rows_of
+from dygcn.engine.graph import Graph
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models.checks import check_relation_weights
-from dygcn.engine.models.choices import FitTask
+from dygcn.engine.models.choices import Choices, FitTask
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes, Progress
 from dygcn.engine.training.fitting_walks import walk_model, with_rows
 from dygcn.engine.training.link_head import FEWEST
 from dygcn.engine.training.samples import play
 from dygcn.errors import EventError, OptionError, listed, shown
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.choices import Choices
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes, Progress
 
 GRID = (0.0, 0.25, 1.0, 4.0)
 OWN = 7  # relations that get a weight of their own when weights are chosen; all others share one

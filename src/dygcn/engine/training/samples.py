@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph import apply_batch
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.models.readout import drift, read_inputs
 from dygcn.engine.models.state import State
-from dygcn.engine.training.matrices import LARGEST_SAMPLE, StepSample
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bool, EventBatch, Float32, Float64, IdColumn, Int64, Nodes, Progress
-    from dygcn.engine.training.matrices import Inputs, Recipe
+from dygcn.engine.records import Bool, EventBatch, Float32, Float64, IdColumn, Int64, Nodes, Progress
+from dygcn.engine.training.matrices import LARGEST_SAMPLE, Inputs, Recipe, StepSample
 
 HELD_OUT, AT_RANDOM = 0.25, 0.1
 """Last part of the events, by which settings of a filter are chosen; of events without times, how many pairs

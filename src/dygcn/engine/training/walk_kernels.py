@@ -5,9 +5,9 @@ Each row is written by one pass in the order of its arcs, so the bits depend on 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+
+from dygcn.engine.records import Float32, Float64, Int32, Int64
 
 try:
     import cython
@@ -18,8 +18,6 @@ if not cython.compiled:
 
     from dygcn.engine._rows import write_sparse_product
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int32, Int64
 
 LEAST = 2.0**-126
 """Of a weight after scaling: nothing underflows to zero, which would mean that there is no arc."""

@@ -12,21 +12,17 @@ degrees, then of their numbers: a result does not depend on the order of edges, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.engine._blas import one_blas_thread
+from dygcn.engine.records import Bool, Float, Float32, Float64, Int8, Int32, Int64, Progress
 from dygcn.engine.training import walk_kernels
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Bool, Float, Float32, Float64, Int8, Int32, Int64, Progress
-
 
 OVERSAMPLE = 16
 POWER_ITERATIONS = 3
