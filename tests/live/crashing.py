@@ -70,3 +70,10 @@ def same(one, other):
         other.sequence,
         other._state.graph.clock,
     )
+
+
+def comes_back(live):
+    """Crash and open again: everything is the same."""
+    again = reopened(live)
+    assert same(again, live)
+    crash(again)

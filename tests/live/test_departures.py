@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine.events import id_column, python_ids
-from dygcn.live.durable.departures import Departures
+from dygcn.live.durable.feed import Departures
 
 STEPS = st.lists(
     st.tuples(

@@ -20,7 +20,7 @@ from dygcn.engine.records import NO_CHANGE, Changed
 from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.storage.entries import SHARDS, NewEntry
+from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import Scored, many_ids
 
@@ -131,7 +131,7 @@ class ClusterEmbedding(DurableEmbedding):
     def _follow_entry(self, entry: Entry) -> Change:
         """Log an entry, and wait until all shards have applied it."""
         with self._ahead.one_writer():
-            logged = [NewEntry(SHARDS, body=pack(entry))]
+            logged = [NewEntry(Kind.SHARDS, body=pack(entry))]
             return self._ahead.log_then(logged, lambda: self._live._write(lambda: self._front.follow(entry)))
 
     # ---- changes that are no events --------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dygcn.cluster.wire import unpack
 from dygcn.engine._disk import replace_own
 from dygcn.errors import DamagedFolder, OptionError
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.storage.entries import SHARDS
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def shards_needed(about: ClusterFile, log: ShardLog) -> int:
     """
     most = about.shards
     for entry in log.behind(0):
-        if entry.kind == SHARDS and entry.batch_id > about.batch:
+        if entry.kind == Kind.SHARDS and entry.batch_id > about.batch:
             change = unpack(entry.body)
             most = max(most, change.shards) if isinstance(change, Resize) else most
     return most

@@ -24,14 +24,7 @@ from dygcn.cluster.slots import check_shards
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
-from dygcn.live.durable.storage.layout import (
-    LOG_FILE,
-    FolderLock,
-    check_log,
-    clear_leftovers,
-    mark_durable,
-    prepare_layout,
-)
+from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 
 if TYPE_CHECKING:
@@ -111,15 +104,15 @@ def launch(
     elif snapshots not in (None, about.snapshots):
         raise OptionError(f"snapshots of {folder} lie in {about.snapshots}; start it without snapshots=")
     with ExitStack() as undo:
-        held = FolderLock(folder)
+        held = layout.FolderLock(folder)
         undo.callback(held.release)
         about = read_cluster_file(folder) or about  # no other process changes it from now on
-        check_log(folder)
-        prepare_layout(folder)
-        clear_leftovers(folder)
-        log = ShardLog(folder / LOG_FILE, held)
+        layout.check_log(folder)
+        layout.prepare_layout(folder)
+        layout.clear_leftovers(folder)
+        log = ShardLog(folder / layout.LOG_FILE, held)
         undo.callback(log.close)
-        mark_durable(folder)
+        layout.mark_durable(folder)
         begin, entries, count = newest_good(folder, log), LoggedEntries(log), shards_needed(about, log)
         model, store = begin.state.model, snapshots_of(folder, about)
         begin.state.graph = model.new_graph()  # shards have theirs, and a first snapshot may hold all of it

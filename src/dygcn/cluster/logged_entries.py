@@ -11,7 +11,7 @@ from dygcn.cluster.messages import Entries, Events
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
-from dygcn.live.durable.storage.entries import EVENTS, SHARDS, check_entries
+from dygcn.live.durable.storage.entries import Kind, check_entries
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack
 
@@ -131,10 +131,10 @@ class LoggedEntries:
 
 def _as_entry(batch: list[LogEntry]) -> Entry:
     """Return the entry for shards of a batch of the log."""
-    if batch[0].kind == SHARDS:
+    if batch[0].kind == Kind.SHARDS:
         entry: Entry = unpack_record(batch[0].body)
         return entry
-    read = [unpack(entry.body) for entry in batch if entry.kind == EVENTS]
+    read = [unpack(entry.body) for entry in batch if entry.kind == Kind.EVENTS]
     if not read:
         return Events(read_events([]))
     return Events(join_events([events for events, _ in read]), read[0][1])

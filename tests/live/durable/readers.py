@@ -121,7 +121,7 @@ class OneFolder(Dated):
 
 
 RUN = settings(
-    max_examples=25,
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

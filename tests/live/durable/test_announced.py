@@ -24,7 +24,7 @@ from dygcn.live.announcing import Announcer, Unsaid
 from dygcn.live.durable import recovery
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.snapshots import SnapshotWriter
-from dygcn.live.durable.storage.entries import BARRIER, FLUSH, NewEntry
+from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.storage.layout import list_snapshots, snapshot_path
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
@@ -178,7 +178,7 @@ class TwinMachine(Dated):
         self.finish()
         refuse_one(self.whole)
         log = self.ended._log
-        log.append([NewEntry(BARRIER, body=bytes(16))], log.last_batch_id + 1)
+        log.append([NewEntry(Kind.BARRIER, body=bytes(16))], log.last_batch_id + 1)
         self.crash()
 
     # -- what they tell
@@ -290,7 +290,7 @@ class AnnouncedMachine(OneFolder):
         crash(self.live)
 
 
-RUN = settings(RUN, max_examples=40)
+RUN = settings(RUN, max_examples=15)
 HUNT = hunting(RUN, 500)
 
 
@@ -318,7 +318,7 @@ def test_a_reader_is_within_the_bound_and_exact_after_a_flush(machine):
 
 
 def test_a_restart_tells_what_would_have_been_told_without_it(twins):
-    run_state_machine_as_test(twins, settings=settings(RUN, max_examples=20))
+    run_state_machine_as_test(twins, settings=settings(RUN, max_examples=10))
 
 
 @pytest.mark.slow
@@ -624,7 +624,7 @@ def test_a_snapshot_of_an_older_version_counts_everyone_as_moved(live, monkeypat
     again = reopened(live)
     assert len(reader.catch_up(again).reported) == 41
     assert (again._tolerance, len(again._live._unsaid().ids)) == (0.5, 0)
-    assert again._log.kind_and_time(again._log.last)[0] == FLUSH
+    assert again._log.kind_and_time(again._log.last)[0] == Kind.FLUSH
     again.update(add=[(0, 41)])
     reader.catch_up(again, exact=False)
     again = reopened(again)

@@ -34,7 +34,17 @@ from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.files import Snapshot
 from dygcn.testing import GraphOracle
-from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, refuse_one, reopened, same, small_model
+from tests.live.crashing import (
+    TOO_HEAVY,
+    begin,
+    comes_back,
+    crash,
+    many_folders,
+    refuse_one,
+    reopened,
+    same,
+    small_model,
+)
 
 # ---- any sequence of anything ------------------------------------------------------------------------
 
@@ -196,7 +206,7 @@ class DurableMachine(RuleBasedStateMachine):
 
 
 RUN = settings(
-    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 HUNT = settings(
     RUN,
@@ -347,9 +357,7 @@ def test_any_time_comes_back(tmp_path, now):
     for one in (live, twin):
         one.update(add=[(1, 2)], now=now)
     assert live.digest() == twin.digest()
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_position_may_be_any_whole_number(live):
@@ -385,9 +393,7 @@ def test_events_without_a_time_are_refused_by_a_model_with_memory(tmp_path):
     assert [(one.applied, one.dead) for one in receipts] == [(0, 1), (1, 0)]
     assert live._ingest([SourceBatch(read_events([(2, 3)]), now=5.0)])[0].applied == 1
     assert live._state.graph.clock == 5.0
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_long_batch_is_several_entries_and_one_cut(tmp_path, monkeypatch):
@@ -397,9 +403,7 @@ def test_a_long_batch_is_several_entries_and_one_cut(tmp_path, monkeypatch):
     assert (change.version, live.sequence, live.streams) == (1, 4, {"a": 3})
     with pytest.raises(CapacityError):
         live.update([(n, n + 2, 1.0, 1, TOO_HEAVY if n == 25 else 1.0) for n in range(30)])
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_part_of_a_long_batch_is_none_of_it(tmp_path, monkeypatch):
@@ -460,9 +464,7 @@ def test_a_sum_that_is_too_heavy_costs_only_the_last_ones(tmp_path):
     )
     assert (receipt.applied, receipt.dead) == (2, 2)
     assert letters(live) == [("http:a", 3, 2), ("http:a", 3, 3)]
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_one_bad_request_stops_nobody(live):
@@ -557,9 +559,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
         == (twin.digest(), twin._state.graph.clock)
         == (twin.digest(), 9.0)
     )
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_too_many_streams(live, monkeypatch):
@@ -707,9 +707,7 @@ def test_an_operation_that_is_wrong_leaves_everything_as_it_was(live):
             assert wrong is not None
     assert live.digest() == digest
     live.update(add=[(2, 3)])
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 # ---- the end -----------------------------------------------------------------------------------------
@@ -885,9 +883,7 @@ def test_a_refusal_by_surprise_costs_something_for_each_part_only(live, appends,
     ]
     assert sum(map(len, appends)) == 3 + 1 + 1 + (1 + 1 + 1) + 1
     assert len(letters(live)) == 501
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_snapshot_is_reported_once_it_is_on_disk(tmp_path, monkeypatch):

@@ -14,12 +14,13 @@ from dygcn.engine import _disk
 from dygcn.errors import StorageError, WriteFailed
 from dygcn.live.durable import snapshots
 from dygcn.live.durable.snapshots import SnapshotWriter
+from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.durable.write_ahead import Observer
 from dygcn.live.files import Snapshot
 from tests.forked import in_child
-from tests.live.crashing import begin, crash, reopened, same, small_model
+from tests.live.crashing import begin, comes_back, crash, same, small_model
 
 
 class FullDisk:
@@ -60,9 +61,7 @@ def check_updates_go_on(folder, disk):
     live.update(add=[(21, 22)])
     live._snapshots.wait()
     assert disk.tries == tries
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_updates_go_on_and_the_snapshot_is_tried_again(tmp_path, disk):
@@ -164,7 +163,7 @@ def test_old_snapshots_that_cannot_be_dropped_stop_nobody(tmp_path, monkeypatch)
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(snapshots, "drop_old_snapshots", full)
+    monkeypatch.setattr(layout, "drop_old_snapshots", full)
     with pytest.raises(StorageError, match="No space left"):
         live.snapshot()
     assert (live._ahead.saved_at, live._log.failure) == (3, None)
@@ -173,9 +172,7 @@ def test_old_snapshots_that_cannot_be_dropped_stop_nobody(tmp_path, monkeypatch)
     live.snapshot()
     assert [sequence for sequence, _ in list_snapshots(live._folder)] == [4, 3]
     assert live._snapshots.failure is None
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_watermark_that_cannot_be_written_is_of_the_log(tmp_path, monkeypatch):
@@ -204,9 +201,7 @@ def test_no_memory_for_a_snapshot_stops_nobody(tmp_path, monkeypatch):
     live.update(add=[(1, 2)])
     assert live._snapshots.failure == "MemoryError"
     live.update(add=[(2, 3)])
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_failure_is_told_where_nobody_observes(tmp_path, disk, caplog):

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
@@ -13,9 +14,8 @@ from dygcn.errors import EventError, OptionError, WriteFailed
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.durable import feed as module
 from dygcn.live.durable import recovery, snapshots, write_ahead
-from dygcn.live.durable.departures import Departures
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.feed import Feed
+from dygcn.live.durable.feed import Departures, Feed
 from dygcn.live.durable.histories import ALL_NODES, FeedCursor, Histories
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 from tests.live.durable.readers import RUN, Dated, Reader, hunting
@@ -164,6 +164,12 @@ def folders(monkeypatch):
 @pytest.mark.parametrize("machine", [FeedMachine, LongMemory, Fading], ids=lambda machine: machine.__name__)
 def test_readers_always_get_there(machine):
     run_state_machine_as_test(machine, settings=RUN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", [FeedMachine, LongMemory, Fading], ids=lambda machine: machine.__name__)
+def test_many_more_readers_do(machine):
+    run_state_machine_as_test(machine, settings=settings(RUN, max_examples=500))
 
 
 # ---- seeded bugs -------------------------------------------------------------------------------------

@@ -647,7 +647,7 @@ def keep_log(monkeypatch):
 
 
 def keep_pages(monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.storage.log.purge", lambda *_: None)
+    monkeypatch.setattr("dygcn.live.durable.storage.sqlite_file.purge", lambda *_: None)
 
 
 def keep_departures(monkeypatch):

@@ -16,7 +16,7 @@ from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import write_ahead
 from dygcn.live.durable.histories import FeedCursor, Histories
 from dygcn.live.durable.storage import log as log_module
-from dygcn.live.durable.storage.entries import EPOCH, Epoch, NewEntry
+from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.write_ahead import WriteAhead
@@ -140,7 +140,7 @@ class MirrorMachine(OneFolder):
         crash(self.live)
 
 
-RUN = settings(RUN, max_examples=30, stateful_step_count=30)
+RUN = settings(RUN, max_examples=12, stateful_step_count=30)
 HUNT = hunting(RUN, 2000)
 
 
@@ -194,7 +194,7 @@ def a_restart_forgets_the_tolerance(monkeypatch):
 
 def a_flush_is_not_done_again(monkeypatch):
     """One from whom moves were kept back before it is not told."""
-    monkeypatch.setattr(write_ahead, "FLUSH", "nothing")
+    monkeypatch.setattr(write_ahead, "Kind", type("Kinds", (Kind,), {"FLUSH": "nothing"}))
 
 
 def replay_forgets_the_epoch(monkeypatch):
@@ -442,7 +442,7 @@ def test_an_epoch_of_a_rolled_embedding(tmp_path):
 def test_an_entry_that_is_no_epoch_is_damage(live, body):
     crash(live)
     log = EventLog(live._folder / "log.sqlite3")
-    log.append([NewEntry(EPOCH, "", -1, body)], log.last_batch_id + 1)
+    log.append([NewEntry(Kind.EPOCH, "", -1, body)], log.last_batch_id + 1)
     log.close()
     with pytest.raises(DamagedLog, match="epoch"):
         dygcn.open(live._folder)

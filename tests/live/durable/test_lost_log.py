@@ -8,9 +8,7 @@ import pytest
 import dygcn
 from dygcn import cluster
 from dygcn.errors import DamagedLog, FolderError, StorageError
-from dygcn.live.durable import opening
-from dygcn.live.durable.storage import log as log_module
-from dygcn.live.durable.storage import sqlite_file
+from dygcn.live.durable.storage import layout, sqlite_file
 from dygcn.live.durable.storage.layout import MARK_FILE
 from tests.forked import in_child
 from tests.live.crashing import begin, crash
@@ -76,7 +74,7 @@ def test_a_folder_from_before_there_were_marks_is_opened_and_marked(folder):
 
 
 def test_a_mark_that_is_not_made_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "mark_durable", lambda folder: None)
+    monkeypatch.setattr(layout, "mark_durable", lambda folder: None)
     with pytest.raises(pytest.fail.Exception):
         test_a_log_that_is_gone_with_all_that_names_it_is_missed(tmp_path, "removed")
 
@@ -85,7 +83,7 @@ def test_a_first_start_that_died_before_the_log_was_whole_begins_again(tmp_path,
     def dies(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(opening, "mark_durable", dies)
+    monkeypatch.setattr(layout, "mark_durable", dies)
     with pytest.raises(KeyboardInterrupt):
         begin(tmp_path / "x")
     monkeypatch.undo()
@@ -124,7 +122,7 @@ def test_a_disk_that_fails_at_the_start_is_not_damage(folder, monkeypatch, code,
     def fails(*_):
         raise error
 
-    monkeypatch.setattr(log_module, when, fails)
+    monkeypatch.setattr(sqlite_file, when, fails)
     with pytest.raises(StorageError, match=r"it cannot.*open the folder again") as raised:
         dygcn.open(folder)
     assert type(raised.value) is StorageError

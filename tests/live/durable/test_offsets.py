@@ -11,7 +11,7 @@ from dygcn.errors import DygcnError
 from dygcn.live.durable import offsets
 from dygcn.live.durable.offsets import StreamOffsets, is_packed
 from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
-from dygcn.live.durable.storage.entries import FORGET
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.testing import GraphOracle
 from tests.live.crashing import begin, crash, many_folders, reopened, same
@@ -107,7 +107,7 @@ def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
         EventLog, "append", lambda self, *result: appended.append(result[0]) or whole(self, *result)
     )
     assert set(statuses(live, *(sent(f"http:new {n}", 0) for n in range(50)))) == {APPLIED}
-    assert [{entry.kind for entry in entries} for entries in appended] == [{FORGET}, {"events"}]
+    assert [{entry.kind for entry in entries} for entries in appended] == [{Kind.FORGET}, {"events"}]
 
 
 def test_the_time_of_silence_outlives_a_restart(tmp_path, clock, monkeypatch):
@@ -285,7 +285,7 @@ class Forgetting(RuleBasedStateMachine):
 
 
 RUN = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 HUNT = settings(
     RUN,
@@ -310,6 +310,11 @@ def test_any_sequence_of_sending_and_forgetting(machine):
     run_state_machine_as_test(machine, settings=RUN)
 
 
+@pytest.mark.slow
+def test_many_more_of_them(machine):
+    run_state_machine_as_test(machine, settings=settings(RUN, max_examples=1000, stateful_step_count=50))
+
+
 def forgotten_names_are_not_remembered(monkeypatch):
     monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 0)
 
@@ -318,7 +323,8 @@ def forgetting_is_not_written(monkeypatch):
     whole = EventLog.append
 
     def append(self, entries, batch_id, dead=(), settled=()):
-        return self.last if entries and entries[0].kind == FORGET else whole(self, entries, batch_id, dead)
+        forgets = entries and entries[0].kind == Kind.FORGET
+        return self.last if forgets else whole(self, entries, batch_id, dead)
 
     monkeypatch.setattr(EventLog, "append", append)
 

@@ -39,12 +39,13 @@ from dygcn.live.durable import past, recovery, snapshots
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import layout, times
 from dygcn.live.durable.storage import retention as retentions
-from dygcn.live.durable.storage.entries import BARRIER, TOLERANCE
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE, list_snapshots, own_bytes
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.log_reader import LogReader
 from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
 from dygcn.live.files import Snapshot
+from dygcn.paper import BaseRecipe
 from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import begin, crash, many_folders, refuse_one
 from tests.live.steps import step, take
@@ -206,7 +207,7 @@ class PastMachine(RuleBasedStateMachine):
     @invariant()
     def no_more_is_kept_than_is_said(self):
         log, kept = self.live._log, list_snapshots(self.live._folder)
-        barriers = [at for at, _ in kept[2:] if log.kind_and_time(at)[0] == BARRIER]
+        barriers = [at for at, _ in kept[2:] if log.kind_and_time(at)[0] == Kind.BARRIER]
         assert len(kept) <= 2 + len(barriers) + retentions.MOST_OLD
         first = log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
         if len(kept) >= 2:
@@ -225,7 +226,7 @@ class PastMachine(RuleBasedStateMachine):
 
 
 RUN = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 HUNT = settings(
     RUN,
@@ -302,7 +303,8 @@ def a_replay_ends_at_a_tolerance(monkeypatch):
     whole = LogReader.entries
 
     def entries(self, after, chain, upto):
-        return itertools.takewhile(lambda entry: entry.kind != TOLERANCE, whole(self, after, chain, upto))
+        found = whole(self, after, chain, upto)
+        return itertools.takewhile(lambda entry: entry.kind != Kind.TOLERANCE, found)
 
     monkeypatch.setattr(LogReader, "entries", entries)
 
@@ -311,13 +313,13 @@ def a_tolerance_is_no_version(monkeypatch):
     whole = past.logged_batches
 
     def logged_batches(entries):
-        return whole(entry for entry in entries if entry.kind != TOLERANCE)
+        return whole(entry for entry in entries if entry.kind != Kind.TOLERANCE)
 
     monkeypatch.setattr(past, "logged_batches", logged_batches)
 
 
 def snapshots_of_operations_are_thinned(monkeypatch):
-    monkeypatch.setattr(snapshots, "BARRIER", "nothing")
+    monkeypatch.setattr(snapshots, "Kind", type("Kinds", (Kind,), {"BARRIER": "nothing"}))
 
 
 def the_log_is_pruned_to_the_newest(monkeypatch):
@@ -333,7 +335,7 @@ def a_span_is_too_short(monkeypatch):
 
 
 def sizes_do_not_count(monkeypatch):
-    monkeypatch.setattr(snapshots, "own_bytes", lambda path: 0)
+    monkeypatch.setattr(layout, "own_bytes", lambda path: 0)
 
 
 def times_go_back(monkeypatch):
@@ -525,11 +527,14 @@ def test_it_answers_what_an_embedding_answers(live, tmp_path):
     assert not hasattr(there, "update")
 
 
+QUICK = dygcn.RollingRecipe(rounds=3, base=BaseRecipe(epochs=3))
+
+
 @pytest.mark.parametrize("rule", ["rolling", "spectral"])
 def test_the_rules_of_the_paper(tmp_path, rule):
     """Their vectors depend on every batch, and a replay is made of batches."""
     events = [(n, (n * step + 3) % 40) for n in range(40) for step in (1, 7, 11, 13)]
-    with dygcn.open(tmp_path / "x", dygcn.fit(events, dim=4, rule=rule, base="hashed")) as live:
+    with dygcn.open(tmp_path / "x", dygcn.fit(events, dim=4, rule=rule, recipe=QUICK)) as live:
         digests = [live.digest()]
         for n in range(8):
             live.update(add=[(n, n + 2), (n, n + 5)])

@@ -19,7 +19,7 @@ from dygcn.live.durable import recovery
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage.entries import BARRIER, EPOCH, EVENTS, FLUSH, REFUSAL, Entry
+from dygcn.live.durable.storage.entries import Entry, Kind
 from dygcn.live.durable.storage.layout import MARK_FILE, list_snapshots, snapshot_path
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import pack
@@ -30,6 +30,7 @@ from dygcn.paper import BaseRecipe, Watch
 from tests.live.crashing import (
     TOO_HEAVY,
     begin,
+    comes_back,
     crash,
     crashed_copy,
     many_folders,
@@ -41,6 +42,7 @@ from tests.live.crashing import (
 from tests.live.test_rolled import begun, model_of
 
 EMPTY = pack(read_events([]))
+LETTERS = {"e": Kind.EVENTS, "r": Kind.REFUSAL, "b": Kind.BARRIER, "n": Kind.EPOCH, "f": Kind.FLUSH}
 
 
 def made(*kinds):
@@ -48,8 +50,8 @@ def made(*kinds):
     entries = []
     for seq, text in enumerate(kinds, 1):
         batch_id, _, refused = text[1:].partition(":")
-        kind = {"e": EVENTS, "r": REFUSAL, "b": BARRIER, "n": EPOCH, "f": FLUSH}[text[0]]
-        body = refused.encode() if kind == REFUSAL else pack(read_events([(seq, seq + 1)]))
+        kind = LETTERS[text[0]]
+        body = refused.encode() if kind == Kind.REFUSAL else pack(read_events([(seq, seq + 1)]))
         entries.append(Entry(seq, int(batch_id), kind, "", -1, body, b""))
     return entries
 
@@ -90,7 +92,7 @@ def test_what_only_a_snapshot_holds_is_missed(behind):
 
 
 def replayed(*bodies, merge=True):
-    entries = [Entry(seq, seq, EVENTS, "", -1, body, b"") for seq, body in enumerate(bodies, 1)]
+    entries = [Entry(seq, seq, Kind.EVENTS, "", -1, body, b"") for seq, body in enumerate(bodies, 1)]
     return [
         (len(one.batch), one.now, len(one.logged_batches), one.certain)
         for one in batches(logged_batches(entries), lambda: merge)
@@ -394,9 +396,7 @@ def test_an_operation_is_there_once_its_snapshot_is(tmp_path, monkeypatch, name)
     with pytest.raises(Died):
         OPERATIONS[name](live)
     monkeypatch.undo()
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 @pytest.mark.parametrize("behind", [0, 1, 3])
@@ -560,8 +560,12 @@ def nothing_is_found_before(monkeypatch):
     monkeypatch.setattr(durable, "check_batch", lambda *_: None)
 
 
-@pytest.mark.parametrize("surprised", [False, True], ids=["refused before", "refused after"])
-def test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised):
+@pytest.mark.parametrize(
+    ("surprised", "every"),
+    [(False, 1), (True, 3), pytest.param(True, 1, marks=pytest.mark.slow)],
+    ids=["refused before", "refused after", "refused after, every point"],
+)
+def test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised, every):
     if surprised:
         nothing_is_found_before(monkeypatch)
     with many_folders() as new_folder:
@@ -572,7 +576,7 @@ def test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised):
         crash(plain)
         crashed = True
         while crashed:
-            nth += 1
+            nth += every
             live, crashed = run_with_crash(new_folder(), nth, monkeypatch)
             assert outcome(live) == wanted, f"crash at point {nth}"
             again = reopened(live)
@@ -592,7 +596,7 @@ def test_letters_that_name_another_place_would_be_noticed(monkeypatch):
 
     monkeypatch.setattr(SourceBatch, "without", without)
     with pytest.raises(AssertionError, match="http:b"):
-        test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=False)
+        test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=False, every=1)
 
 
 def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
@@ -603,7 +607,7 @@ def test_a_refusal_that_is_not_written_would_be_noticed(monkeypatch):
 
     monkeypatch.setattr(WriteAhead, "_refuse", refuse)
     with pytest.raises((AssertionError, EventError), match=r"crash at point|weight is"):
-        test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=True)
+        test_a_crash_at_any_point_changes_nothing(monkeypatch, surprised=True, every=1)
 
 
 # ---- refusals at the end -----------------------------------------------------------------------------
@@ -757,9 +761,7 @@ def test_a_group_of_requests_is_one_cut_again(tmp_path):
                 SourceBatch(read_events([(step + 3, step, 5.0, 1)])),
             ]
         )
-    again = reopened(live)
-    assert same(again, live)
-    crash(again)
+    comes_back(live)
 
 
 def test_a_base_of_your_own_comes_back(tmp_path):
@@ -808,9 +810,7 @@ def test_a_warning_comes_after_the_update_is_whole(tmp_path, as_error):
         assert live.streams == {"a": 5}
         assert live._log.failure is None
         assert len(live.update(add=[(2, 3)], stream="a", offset=5)) == 0
-        again = reopened(live)
-    assert same(again, live)
-    crash(again)
+        comes_back(live)
 
 
 def test_a_snapshot_says_what_it_holds(tmp_path):

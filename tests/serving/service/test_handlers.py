@@ -327,7 +327,7 @@ def test_letters_of_requests_without_a_name_are_told_apart(serve):
 
 
 def test_dropped_letters_would_be_noticed(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.storage.log.bury", lambda db, dead: None)
+    monkeypatch.setattr("dygcn.live.durable.storage.dead_letters.bury", lambda db, dead: None)
     with pytest.raises(AssertionError):
         test_a_bad_event_stops_nobody(serve, JSON, {"client": "c", "sequence": 0})
 

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from dygcn.cluster.logged_entries import ShardLog
-from dygcn.live.durable.storage.entries import EVENTS
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.packing import pack
 from dygcn.live.embedding import load
@@ -125,7 +125,7 @@ def logged_events(folder: Path) -> list[tuple[int, bytes]]:
     """Return position and events of each entry of a log; other streams than ours have none."""
     log = ShardLog(folder / LOG_FILE)
     try:
-        entries = [entry for entry in log.behind(0) if entry.kind == EVENTS]
+        entries = [entry for entry in log.behind(0) if entry.kind == Kind.EVENTS]
         return [(one.offset if one.stream == STREAM else -1, bytes(one.body)) for one in entries]
     finally:
         log.close()

@@ -21,11 +21,11 @@ from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
 from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.dead_letters import still_dead
-from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting, runs
+from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
 from dygcn.live.durable.offsets import screen
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
-from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, TOLERANCE, NewEntry
+from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.storage.packing import pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
@@ -128,8 +128,13 @@ class DurableEmbedding(EmbeddingView):
         A bad event becomes a dead letter, and the others are applied. All that was applied is on disk.
         """
         with self._ahead.one_writer():
+            runs: list[list[SourceBatch]] = []
+            for part in parts:
+                if part.forgets or not runs:  # what is forgotten comes before the events behind it
+                    runs.append([])
+                runs[-1].append(part)
             receipts: list[Receipt] = []
-            for run in runs(parts):
+            for run in runs:
                 if run[0].forgets:
                     run[0] = self._follow_forgets(run[0])
                 receipts += self._ingest_run([self._forgetting.without_old(part) for part in run])
@@ -180,7 +185,7 @@ class DurableEmbedding(EmbeddingView):
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
         """Write one batch to the log, then apply it; raise EventError if refused, and log the refusal."""
         chunks = [chunk for part in parts for chunk in part.chunks()]
-        entries = [NewEntry(EVENTS, p.stream, p.offset, pack(p.batch, p.now)) for p in chunks]
+        entries = [NewEntry(Kind.EVENTS, p.stream, p.offset, pack(p.batch, p.now)) for p in chunks]
         dead = [letter for part in parts for letter in part.dead]
         batch = join_events([part.batch for part in parts])
 
@@ -276,7 +281,7 @@ class DurableEmbedding(EmbeddingView):
         with self._ahead.one_writer():
             self._snapshots.wait()
             # The entry is random, so that no other log has the same chain value.
-            barrier = NewEntry(BARRIER, body=secrets.token_bytes(16))
+            barrier = NewEntry(Kind.BARRIER, body=secrets.token_bytes(16))
             return self._ahead.log_then([barrier], change_and_write, refusable=DygcnError)
 
     # ---- changes that are no events, in the log ------------------------------------------------------------
@@ -288,10 +293,10 @@ class DurableEmbedding(EmbeddingView):
         """Publish every move that was kept back; see `LiveEmbedding.publish`. The log keeps the tolerance."""
         if tolerance is None:
             _ = self._state.exact
-            entry = NewEntry(FLUSH)
+            entry = NewEntry(Kind.FLUSH)
         else:
             tolerance = check_orders(self._state, read_tolerance(tolerance))
-            entry = NewEntry(TOLERANCE, body=pack_tolerance(tolerance))
+            entry = NewEntry(Kind.TOLERANCE, body=pack_tolerance(tolerance))
         with self._ahead.one_writer():
             return self._ahead.log_then([entry], lambda: self._live.publish(tolerance))
 
@@ -354,6 +359,13 @@ class DurableEmbedding(EmbeddingView):
 
     def close(self) -> None:
         """Write a snapshot for a fast start, and release the folder. Safe to call twice, and in a fork."""
+        self._end(write=True)
+
+    def _let_go(self) -> None:
+        """Release the folder as a crash would, without writing. For tests, and for a failed disk."""
+        self._end(write=False)
+
+    def _end(self, write: bool) -> None:
         if self._held.inherited:  # the folder is another process's, and so may be locks of this one
             return
         with self._ahead.one_writer():
@@ -363,7 +375,7 @@ class DurableEmbedding(EmbeddingView):
             self._snapshots.wait()
             try:
                 whole = self._log.failure is None and not self._ahead.pending and not self._state.torn
-                if whole and self._ahead.saved_at != self.sequence:
+                if write and whole and self._ahead.saved_at != self.sequence:
                     self._snapshots.write()
             except StorageError:
                 if self._log.failure is not None:
@@ -371,16 +383,6 @@ class DurableEmbedding(EmbeddingView):
             finally:
                 self._log.close()
                 self._held.release()
-
-    def _let_go(self) -> None:
-        """Release the folder as a crash would, without writing. For tests, and for a failed disk."""
-        if self._held.inherited:
-            return
-        with self._ahead.one_writer():
-            self._closed = True
-            self._snapshots.wait()
-            self._log.close()
-            self._held.release()
 
     def __enter__(self) -> DurableEmbedding:
         return self

@@ -12,7 +12,7 @@ from dygcn.errors import FolderError, StorageError
 from dygcn.live.durable.redacting import Redaction, named_in, text_finder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from dygcn.engine.records import IdColumn
@@ -159,28 +159,23 @@ class Forgetting:
         return after_forgetting(part)
 
     def without_old(self, part: SourceBatch) -> SourceBatch:
-        """Return a part without old events of ids that were forgotten."""
-        part, old = without_old(part, self._ahead.erasures)
-        self._old_events += old
-        return part
-
-
-def without_old(part: SourceBatch, erasures: Erasures) -> tuple[SourceBatch, int]:
-    """Return a part without old events of ids that were forgotten, and how many these were."""
-    if not len(erasures):
-        return part, 0
-    dead = tuple(letter for letter in part.dead if not _is_old(letter, part, erasures))
-    gone, part = len(part.dead) - len(dead), replace(part, dead=dead)
-    batch = part.batch
-    ends = erasures.find(batch.src), erasures.find(batch.dst)
-    suspects = np.flatnonzero((ends[0] >= 0) | (ends[1] >= 0))
-    if not len(suspects):
-        return part, gone
-    times = [None] * len(suspects) if batch.t is None else batch.t[suspects].tolist()
-    names = zip(*(python_ids(take(ids, suspects)).tolist() for ids in (batch.src, batch.dst)), strict=True)
-    columns = zip(suspects.tolist(), names, part.offsets_of(suspects), times, strict=True)
-    old = [row for row, ids, offset, t in columns if erasures.are_old(ids, part.stream, offset, t)]
-    return part.only(np.setdiff1d(np.arange(len(batch)), old)), gone + len(old)
+        """Return a part without old events of ids that were forgotten, and count these."""
+        erasures = self._ahead.erasures
+        if not len(erasures):
+            return part
+        dead = tuple(letter for letter in part.dead if not _is_old(letter, part, erasures))
+        self._old_events += len(part.dead) - len(dead)
+        part, batch = replace(part, dead=dead), part.batch
+        ends = batch.src, batch.dst
+        suspects = np.flatnonzero((erasures.find(ends[0]) >= 0) | (erasures.find(ends[1]) >= 0))
+        if not len(suspects):
+            return part
+        times = [None] * len(suspects) if batch.t is None else batch.t[suspects].tolist()
+        names = zip(*(python_ids(take(ids, suspects)).tolist() for ids in ends), strict=True)
+        columns = zip(suspects.tolist(), names, part.offsets_of(suspects), times, strict=True)
+        old = [row for row, ids, offset, t in columns if erasures.are_old(ids, part.stream, offset, t)]
+        self._old_events += len(old)
+        return part.only(np.setdiff1d(np.arange(len(batch)), old))
 
 
 def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
@@ -188,18 +183,6 @@ def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
     offset = letter.offset if part.first is None else part.first + letter.row
     values, t = named_in(letter)
     return erasures.are_old(values, letter.stream, offset, t)
-
-
-def runs(parts: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:
-    """Yield parts in order, as runs; a part with forget events begins a new run."""
-    run: list[SourceBatch] = []
-    for part in parts:
-        if part.forgets and run:
-            yield run
-            run = []
-        run.append(part)
-    if run:
-        yield run
 
 
 def after_forgetting(part: SourceBatch) -> SourceBatch:

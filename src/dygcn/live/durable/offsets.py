@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import time
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -170,35 +169,22 @@ def _judge(part: SourceBatch, last: int | None, here: bool) -> tuple[str, int]:
     return (GAP, expected) if part.first > expected else (APPLIED, 0)
 
 
-@dataclass(slots=True)
 class _Admission:
-    """Streams that one transaction adds and forgets."""
+    """Streams that one transaction adds and forgets; `busy` ones take part, and are not silent."""
 
-    offsets: StreamOffsets
-    busy: Container[str]  # streams that take part, and are not silent
-    leaving: list[str] = field(default_factory=list)
-    brokers: int = 0  # streams that came and are no clients
-    clients: int = 0  # that came, less those that go
-    _silent: Iterator[str] | None = None
+    def __init__(self, offsets: StreamOffsets, busy: Container[str]) -> None:
+        self.leaving: list[str] = []
+        brokers = len(offsets.streams) - offsets.clients
+        self._free = {True: MOST_CLIENTS - offsets.clients, False: MOST_STREAMS - brokers}  # by is_client
+        self._silent = (name for name in offsets.silent() if name not in busy)
 
     def admit(self, stream: str) -> bool:
         """Return whether a new stream fits; a client's may replace that of the longest silent client."""
-        clients = self.offsets.clients
-        if not is_client(stream):
-            fits = len(self.offsets.streams) - clients + self.brokers < MOST_STREAMS
-            self.brokers += fits
-            return fits
-        if clients + self.clients >= MOST_CLIENTS and not self._let_go():
-            return False
-        self.clients += 1
-        return True
-
-    def _let_go(self) -> bool:
-        if self._silent is None:
-            self._silent = self.offsets.silent()
-        for name in self._silent:
-            if name not in self.busy:
-                self.leaving.append(name)
-                self.clients -= 1
-                return True
-        return False
+        client = is_client(stream)
+        if self._free[client] > 0:
+            self._free[client] -= 1
+            return True
+        silent = next(self._silent, None) if client else None
+        if silent is not None:
+            self.leaving.append(silent)
+        return silent is not None

@@ -18,19 +18,8 @@ from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.durable.past import AsOf, PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.redacting import complete_base
+from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
-from dygcn.live.durable.storage.layout import (
-    CURSORS,
-    LOCK_FILE,
-    LOG_FILE,
-    FolderLock,
-    check_log,
-    check_undivided,
-    clear_leftovers,
-    mark_durable,
-    prepare_layout,
-    set_aside,
-)
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
@@ -114,7 +103,7 @@ def open(
     False
     """
     folder = Path(path)
-    check_undivided(folder)
+    layout.check_undivided(folder)
     if as_of is not None:
         if begin is not None or keep_log is not None or after is not None:
             raise OptionError("as_of reads the past of a folder; open it without begin, keep_log and after")
@@ -133,24 +122,24 @@ def open(
         raise MissingFolder(
             f"{folder} does not exist; check the name, or pass what to begin it with: dygcn.open(path, live)"
         )
-    held = FolderLock(folder)
+    held = layout.FolderLock(folder)
     log = first = None
     try:
-        check_log(folder)
-        if not (folder / LOG_FILE).exists():
+        layout.check_log(folder)
+        if not (folder / layout.LOG_FILE).exists():
             first = load_snapshot(folder)  # nothing is put beside what cannot be used
-        prepare_layout(folder)
-        clear_leftovers(folder)
+        layout.prepare_layout(folder)
+        layout.clear_leftovers(folder)
         complete_base(folder)
-        log = EventLog(folder / LOG_FILE, held)
-        mark_durable(folder)
+        log = EventLog(folder / layout.LOG_FILE, held)
+        layout.mark_durable(folder)
         found = newest_good(folder, log, first)
         keeping = wanted or _remembered(log)
         live = DurableEmbedding(folder, held, WriteAhead(log, found), snapshot_every, keeping)
         if wanted is not None:
             log.remember_keep_log(str(wanted))
         for unusable in found.unusable:
-            set_aside(unusable)
+            layout.set_aside(unusable)
         if after is not None:
             live._then_snapshot(lambda: live._forgetting.take_over(after._ahead))
         live._forgetting.complete()
@@ -210,18 +199,18 @@ def restore(
     (True, ['ann', 'bob', 'cat'])
     """
     source, target = Path(backup), Path(folder)
-    check_undivided(source)
-    check_log(source)
-    if not os.path.isfile(source / LOG_FILE):
+    layout.check_undivided(source)
+    layout.check_log(source)
+    if not os.path.isfile(source / layout.LOG_FILE):
         raise FolderError(
-            f"{source} has no {LOG_FILE}, so it is not a durable folder; copy it, and open the copy"
+            f"{source} has no {layout.LOG_FILE}, so it is not a durable folder; copy it, and open the copy"
         )
     if os.path.lexists(target):
         raise FolderError(f"{target} exists; remove it, or choose another name")
     if source.resolve() in target.resolve().parents:
         raise FolderError(f"{target} lies inside of {source}; choose a place outside")
     held = (
-        FolderLock(source) if os.access(source, os.W_OK) else None
+        layout.FolderLock(source) if os.access(source, os.W_OK) else None
     )  # without permission to write, no process writes
     try:
         return _copied(source, target, None if forgets is None else _erasures_of(Path(forgets)))
@@ -265,7 +254,7 @@ def _copied(source: Path, target: Path, forgets: Erasures | None) -> History:
     """Copy to a temporary folder, begin its epoch, rename it: the copy appears complete or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    left_out = shutil.ignore_patterns(LOCK_FILE, "*-shm", CURSORS)
+    left_out = shutil.ignore_patterns(layout.LOCK_FILE, "*-shm", layout.CURSORS)
     try:
         once = _CopyOnce()
         shutil.copytree(

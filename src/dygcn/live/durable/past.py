@@ -21,9 +21,9 @@ from dygcn.errors import (
     NoSuchPast,
     OptionError,
 )
-from dygcn.live.durable.recovery import ReplayedBatch, batches, load_at, logged_batches
+from dygcn.live.durable.recovery import batches, logged_batches, newest_good
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import BARRIER, FORGET, REFUSAL, Entry
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.layout import LOG_FILE, check_log, list_snapshots
 from dygcn.live.durable.storage.log_reader import LogReader
@@ -33,8 +33,6 @@ from dygcn.live.guard import Guard
 from dygcn.live.view import EmbeddingView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dygcn.engine.models.state import State
 
 AsOf: TypeAlias = int | float | str | datetime
@@ -164,7 +162,7 @@ def _last_whole(log: LogReader, sequence: int) -> int:
     here, following = log.entry(sequence), log.entry(sequence + 1)
     if here is None or following is None:
         return sequence
-    if following.kind == REFUSAL and following.body == str(here.batch_id).encode():
+    if following.kind == Kind.REFUSAL and following.body == str(here.batch_id).encode():
         return sequence + 1
     while here is not None and here.batch_id == following.batch_id:  # never served: in the middle of a batch
         sequence -= 1
@@ -173,64 +171,43 @@ def _last_whole(log: LogReader, sequence: int) -> int:
 
 
 def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
-    """Load the newest good snapshot up to a sequence, and replay the log from there."""
-    damage = []
-    for at, path in [*list_snapshots(folder), (0, folder)]:
-        chain = log.chain_at(at) if at <= sequence else None
-        if chain is None or (at == 0 and log.first > 1):
-            continue
-        try:
-            state, version, position, _ = load_at(path, at, log.genesis)
-        except FolderError as error:
-            damage.append(str(error))
-            continue
-        if chain.hex() != position.chain:
-            raise DamagedLog(f"{log.path} does not hold entry {at}, which {path} was made of")
-        replay = _Replay(state, version)
-        replay.run(log.entries(at, chain, sequence))
-        return state, replay.version
-    if damage:
-        raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
-    raise _too_far_back(f"sequence {sequence}", folder, log)
+    """Load the newest good snapshot up to a sequence, and replay the log from there.
 
-
-class _Replay:
-    """Brings a snapshot up to a sequence; where all follows from the graph, by the graph alone."""
-
-    def __init__(self, state: State, version: int) -> None:
-        self.version, self._state = version, state
-        self._live = LiveEmbedding(state, version)
-        self._live._on_change = lambda _: self.version
-        self._from_graph = state.model.spec.from_graph
-
-    def run(self, entries: Iterable[Entry]) -> None:
-        """Apply entries."""
-        for one in batches(logged_batches(entries), lambda: self._from_graph):
-            self._apply(one)
-        if self._from_graph:
-            self._state.rebuild()
-
-    def _apply(self, one: ReplayedBatch) -> None:
+    Where all follows from the graph, the batches are applied to the graph alone.
+    """
+    places = [
+        (at, path)
+        for at, path in [*list_snapshots(folder), (0, folder)]
+        if at <= sequence and log.chain_at(at) is not None and (at or log.first <= 1)
+    ]
+    if not places:
+        raise _too_far_back(f"sequence {sequence}", folder, log)
+    begin = newest_good(folder, log, places=places)
+    state, version, from_graph = begin.state, begin.version, begin.state.model.spec.from_graph
+    live = LiveEmbedding(state, version)
+    live._on_change = lambda _: version
+    entries = log.entries(begin.position.sequence, bytes.fromhex(begin.position.chain), sequence)
+    for one in batches(logged_batches(entries), lambda: from_graph):
         last = one.logged_batches[-1][-1]
-        if last.kind == BARRIER:
+        if last.kind == Kind.BARRIER:
             raise NoSuchPast(
                 f"the change of sequence {last.seq} was not over yet: whoever has the folder open is making "
                 "it, or died over it; ask again later, or for an earlier sequence"
             )
-        if last.kind == FORGET:
-            return
-        before, self.version = self.version, last.batch_id
+        if last.kind == Kind.FORGET:
+            continue
+        before, version = version, last.batch_id
         try:
-            if self._from_graph:
-                self._state.apply_to_graph(one.batch, one.now)
-            else:
-                self._live._apply(one.batch, one.now)
+            (state.apply_to_graph if from_graph else live._apply)(one.batch, one.now)
         except EventError:
             if one.certain:
                 raise
-            self.version = before  # it is refused, and the refusal is not in the log yet
+            version = before  # it is refused, and the refusal is not in the log yet
         except Warning:  # it was shown when it happened, and what it is about is done
             pass
+    if from_graph:
+        state.rebuild()
+    return state, version
 
 
 def read_moment(as_of: object) -> tuple[int | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,17 +14,7 @@ from dygcn.engine.events import join_events, join_ids, read_events, take
 from dygcn.engine.propagation import influence
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
 from dygcn.live.durable.offsets import is_packed
-from dygcn.live.durable.storage.entries import (
-    BARRIER,
-    EPOCH,
-    EVENTS,
-    FLUSH,
-    FORGET,
-    REFUSAL,
-    TOLERANCE,
-    Entry,
-    Epoch,
-)
+from dygcn.live.durable.storage.entries import Entry, Epoch, Kind
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import pack, unpack, unpack_tolerance
@@ -35,6 +25,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
     from dygcn.live.changed import FeedImage
+    from dygcn.live.durable.storage.log_reader import LogReader
 
 _NO_EVENTS = pack(read_events([]))
 _MERGED = 20_000  # events that are replayed as one batch, where borders of batches do not show in the result
@@ -53,17 +44,28 @@ class Beginning:
     unusable: list[Path] = field(default_factory=list)  # where they lie
 
 
-def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beginning:
-    """Return the newest undamaged snapshot that belongs to the log."""
+def newest_good(
+    folder: Path,
+    log: EventLog | LogReader,
+    first: Loaded | None = None,
+    places: Sequence[tuple[int, Path]] | None = None,
+) -> Beginning:
+    """Return the newest undamaged snapshot that belongs to the log, among all or some by their sequences.
+
+    Sequence 0 is the state that the folder began with; `first` is that one, if it was read already.
+    """
     damage: list[str] = []
     unusable: list[Path] = []
-    found = list_snapshots(folder)
+    found = list_snapshots(folder) if places is None else []
     if log.saved > max((sequence for sequence, _ in found), default=0):
         damage.append(f"the snapshot of entry {log.saved} is missing")
-    for sequence, path in [*found, (0, folder)]:
+    for sequence, path in [*found, (0, folder)] if places is None else places:
         try:
-            loaded = first if path == folder else None
-            state, version, position, feed = load_at(path, sequence, log.genesis, loaded)
+            state, version, position, feed = (first if path == folder else None) or load_snapshot(path)
+            if sequence == 0:
+                position = position or LogPosition(0, 0, log.genesis.hex(), {}, log.genesis.hex(), 0.0)
+            elif position is None or position.sequence != sequence or not makes_sense(position):
+                raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
         except FolderError as error:
             damage.append(str(error))
             if path != folder:
@@ -79,18 +81,6 @@ def newest_good(folder: Path, log: EventLog, first: Loaded | None = None) -> Beg
             )
         damage.append(f"the log no longer reaches back to {path}")
     raise DamagedFolder(f"{folder} has no snapshot that can be used: {'; '.join(damage)}")
-
-
-def load_at(
-    path: Path, sequence: int, genesis: bytes, loaded: Loaded | None = None
-) -> tuple[State, int, LogPosition, FeedImage | None]:
-    """Load the snapshot of a sequence; 0 is the state that the folder began with."""
-    state, version, position, feed = loaded or load_snapshot(path)
-    if sequence == 0:
-        position = position or LogPosition(0, 0, genesis.hex(), {}, genesis.hex(), 0.0)
-    elif position is None or position.sequence != sequence or not makes_sense(position):
-        raise DamagedFolder(f"{path} is not the snapshot of entry {sequence}")
-    return state, version, position, feed
 
 
 def makes_sense(position: LogPosition) -> bool:
@@ -117,18 +107,18 @@ def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool
     """Yield the batches that were not refused, and whether that is certain (not for the last one)."""
     pending: list[Entry] = []
     for entry in entries:
-        if pending and entry.kind == REFUSAL and entry.body == str(pending[0].batch_id).encode():
+        if pending and entry.kind == Kind.REFUSAL and entry.body == str(pending[0].batch_id).encode():
             pending = []
             continue
         if pending and pending[0].batch_id != entry.batch_id:
-            if pending[0].kind == BARRIER:
+            if pending[0].kind == Kind.BARRIER:
                 raise DamagedLog(
                     f"what entry {pending[0].seq} of the log stands for is only in a snapshot that "
                     "cannot be used; restore a copy"
                 )
             yield pending, False
             pending = []
-        if entry.kind in (EVENTS, BARRIER, FORGET, TOLERANCE, FLUSH):
+        if entry.kind in (Kind.EVENTS, Kind.BARRIER, Kind.FORGET, Kind.TOLERANCE, Kind.FLUSH):
             pending.append(entry)
     if pending:
         yield pending, True
@@ -150,10 +140,11 @@ def batches(
     """Yield what to apply: each logged batch, or several joined where the result is the same."""
     gathered: list[ReplayedBatch] = []
     for logged, doubtful in found:
-        read = [unpack(entry.body if entry.kind == EVENTS else _NO_EVENTS) for entry in logged]
+        read = [unpack(entry.body if entry.kind == Kind.EVENTS else _NO_EVENTS) for entry in logged]
         now = read[0][1]
         one = ReplayedBatch(join_events([batch for batch, _ in read]), now, [logged], not doubtful)
-        alone = not merge() or doubtful or now is not None or logged[0].kind not in (EVENTS, BARRIER)
+        mergeable = logged[0].kind in (Kind.EVENTS, Kind.BARRIER)
+        alone = not merge() or doubtful or now is not None or not mergeable
         fits = not gathered or (gathered[0].batch.t is None) == (one.batch.t is None)
         if gathered and end is not None:
             start = gathered[0].logged_batches[0][0].seq
@@ -189,13 +180,13 @@ class Standing:
         """Yield entries unchanged, and read the state from those that are no events."""
         barrier: Entry | None = None
         for entry in entries:
-            if entry.kind == BARRIER:
+            if entry.kind == Kind.BARRIER:
                 barrier = entry
-            elif entry.kind == REFUSAL and barrier and entry.body == str(barrier.batch_id).encode():
+            elif entry.kind == Kind.REFUSAL and barrier and entry.body == str(barrier.batch_id).encode():
                 self.refused.append(barrier.seq)
-            if entry.kind == EPOCH:
+            if entry.kind == Kind.EPOCH:
                 self.epoch = Epoch.unpack(entry.body)
-            elif entry.kind == TOLERANCE:
+            elif entry.kind == Kind.TOLERANCE:
                 self.tolerance = unpack_tolerance(entry.body)
                 self.tolerated |= self.tolerance > 0
             yield entry

@@ -14,16 +14,8 @@ from msgspec import UNSET
 from dygcn.engine.models.folder import MANIFEST
 from dygcn.errors import StorageError
 from dygcn.live.changed import FeedImage
-from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import BARRIER
-from dygcn.live.durable.storage.layout import (
-    KEPT,
-    drop_old_snapshots,
-    drop_snapshots,
-    list_snapshots,
-    own_bytes,
-    snapshot_path,
-)
+from dygcn.live.durable.storage import layout, times
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
 from dygcn.live.files import Snapshot, take_snapshot
 from dygcn.live.model_files import LogPosition
@@ -111,14 +103,14 @@ class SnapshotWriter:
         sequence = taken.settings.log.sequence
         try:
             log.check()  # the name of the folder may be another one's by now
-            taken.write(snapshot_path(self._folder, sequence), self._folder)
+            taken.write(layout.snapshot_path(self._folder, sequence), self._folder)
             log.note_snapshot(sequence)
         except Exception as error:  # whatever it was, it is not on disk
             failed = self._failed(sequence, error)
             if needed or log.failure is not None:
                 raise log.fail(error) from None
             with suppress(OSError):  # it may have a name that a loss of power takes away again
-                drop_snapshots(self._folder, [sequence])
+                layout.drop_snapshots(self._folder, [sequence])
             raise failed from None
         self._ahead.saved_at, self.saved_time = max(self._ahead.saved_at, sequence), time.time()
         self.seconds = time.perf_counter() - begun
@@ -141,7 +133,7 @@ class SnapshotWriter:
         """Delete snapshots that neither recovery nor `as_of` needs, then log entries before the oldest."""
         also = self._past()
         try:
-            oldest = drop_old_snapshots(self._folder, also=also)
+            oldest = layout.drop_old_snapshots(self._folder, also=also)
         except OSError as error:
             raise self._failed(sequence, error) from None
         if oldest is not None:
@@ -149,7 +141,7 @@ class SnapshotWriter:
 
     def _past(self) -> list[int]:
         """Return which snapshots are kept for `as_of` alone."""
-        log, found, places = self._ahead.log, [], list_snapshots(self._folder)[KEPT - 1 :]
+        log, found, places = self._ahead.log, [], layout.list_snapshots(self._folder)[layout.KEPT - 1 :]
         sizes, newer, behind = {}, places[0][0] if places else 0, 0
         for sequence, path in [*places, (0, self._folder)]:
             entry = log.kind_and_time(sequence)
@@ -158,8 +150,8 @@ class SnapshotWriter:
             kind, logged = entry
             sizes[sequence, newer] = size = self._between(sequence, newer)
             behind, newer = behind + size, sequence
-            alone = own_bytes(path) if sequence else 0  # what the folder was begun with is always there
-            found.append(OldSnapshot(sequence, logged, alone, behind, kind == BARRIER))
+            alone = layout.own_bytes(path) if sequence else 0  # the first state is always there
+            found.append(OldSnapshot(sequence, logged, alone, behind, kind == Kind.BARRIER))
         self._log_bytes = sizes
         now = max(times.clock(), log.last_logged)
         return self._keep_log.choose(found[1:], found[0], now) if found else []
@@ -171,7 +163,7 @@ class SnapshotWriter:
 
 def _written_at(folder: Path, sequence: int) -> float:
     """Return when the snapshot of a sequence was written; 0 is the state that the folder began with."""
-    place = snapshot_path(folder, sequence) if sequence else folder
+    place = layout.snapshot_path(folder, sequence) if sequence else folder
     try:
         return (place / MANIFEST).stat().st_mtime
     except OSError:

@@ -17,16 +17,7 @@ from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.offsets import StreamOffsets
 from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
-from dygcn.live.durable.storage.entries import (
-    BARRIER,
-    EPOCH,
-    FLUSH,
-    FORGET,
-    REFUSAL,
-    TOLERANCE,
-    Epoch,
-    NewEntry,
-)
+from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.packing import unpack_tolerance
 from dygcn.live.embedding import LiveEmbedding
@@ -157,14 +148,14 @@ class WriteAhead:
 
     def forget(self, streams: Sequence[str]) -> None:
         """Follow streams no longer."""
-        entries = [NewEntry(FORGET, stream, self.offsets.streams[stream]) for stream in streams]
+        entries = [NewEntry(Kind.FORGET, stream, self.offsets.streams[stream]) for stream in streams]
         self.log_then(entries, lambda: self.offsets.forget(*streams))
 
     def begin_epoch(self) -> History:
         """Begin a new epoch, and return its first position."""
         with self.one_writer():
             epoch = Epoch.begin(after=self.histories.epoch)
-            entry = NewEntry(EPOCH, body=epoch.pack())
+            entry = NewEntry(Kind.EPOCH, body=epoch.pack())
             self.log_then([entry], partial(setattr, self.histories, "epoch", epoch))
             return self.histories.known(self.sequence)
 
@@ -200,7 +191,7 @@ class WriteAhead:
         return batch_id
 
     def _refuse(self, batch_id: int) -> None:
-        entry = NewEntry(REFUSAL, body=str(batch_id).encode())
+        entry = NewEntry(Kind.REFUSAL, body=str(batch_id).encode())
         self.log.append([entry], self.log.last_batch_id + 1)
         with self.live._guard.lock:
             self.reach()
@@ -218,7 +209,7 @@ class WriteAhead:
     def _replayed(self, one: ReplayedBatch) -> None:
         last = one.logged_batches[-1][-1]
         self.sequence, self._making = last.seq, (last.seq, last.batch_id)
-        if last.kind == BARRIER:
+        if last.kind == Kind.BARRIER:
             if self.damage:
                 raise DamagedFolder(
                     f"the snapshot that holds entry {last.seq} cannot be used: {'; '.join(self.damage)}"
@@ -226,16 +217,16 @@ class WriteAhead:
             self._refuse(last.batch_id)  # its snapshot was never written, so it was never acknowledged
             self.histories.refuse([last.seq])  # but perhaps shown, after the write had failed
             return
-        if last.kind == FORGET:
+        if last.kind == Kind.FORGET:
             self.offsets.forget(*(entry.stream for entry in one.logged_batches[-1]))
             return
-        if last.kind == TOLERANCE:
+        if last.kind == Kind.TOLERANCE:
             tolerance = unpack_tolerance(last.body)
             if tolerance > 0 and not self.live._tolerance:
                 self._state.rebuild()  # what is announced from here on follows from messages
             self.live.publish(tolerance=tolerance)
             return
-        if last.kind == FLUSH and self.live._tolerance:
+        if last.kind == Kind.FLUSH and self.live._tolerance:
             self.live.publish()
             return
         try:
@@ -268,8 +259,8 @@ class WriteAhead:
         self.histories.refuse(standing.refused)
         if standing.tolerated and not self._known:
             kind, _ = self.log.kind_and_time(self.log.last) or ("", 0)
-            if standing.tolerance > 0 and kind != FLUSH:  # readers at the end of the log are shown it, too
-                self.log.append([NewEntry(FLUSH)], self.log.last_batch_id + 1)
+            if standing.tolerance > 0 and kind != Kind.FLUSH:  # shown to readers at the end of the log, too
+                self.log.append([NewEntry(Kind.FLUSH)], self.log.last_batch_id + 1)
                 self.live._renumber(self.log.last_batch_id)
             everyone = self._state.graph.nodes()
             self.live._announce_beyond(self.live._tolerance)

@@ -15,13 +15,13 @@ from dygcn.live.durable.storage import dead_letters, sqlite_file
 from dygcn.live.durable.storage import entries as chaining
 from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.dead_letters import DeadLetter
-from dygcn.live.durable.storage.entries import BARRIER, EVENTS, FLUSH, REFUSAL, Epoch, NewEntry
+from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.log import Chains, EventLog
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 
 def entry(number, stream="clicks"):
-    return NewEntry(EVENTS, stream, number, f"body {number}".encode())
+    return NewEntry(Kind.EVENTS, stream, number, f"body {number}".encode())
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def path(tmp_path):
     log = EventLog(tmp_path / "log.sqlite3")
     log.append([entry(1), entry(2, "http:ann")], 1, [DeadLetter("clicks", 1, 0, "bad", "{}")])
     log.append([entry(3), entry(4)], 2)
-    log.append([NewEntry(BARRIER, "", -1, b"")], 3)
+    log.append([NewEntry(Kind.BARRIER, "", -1, b"")], 3)
     log.close()
     return log.path
 
@@ -63,18 +63,18 @@ def hot_copy(log, tmp_path, name="crashed"):
 def test_there_and_back(path):
     found = read(path)
     assert [(e.seq, e.batch_id, e.kind, e.stream, e.offset, e.body) for e in found] == [
-        (1, 1, EVENTS, "clicks", 1, b"body 1"),
-        (2, 1, EVENTS, "http:ann", 2, b"body 2"),
-        (3, 2, EVENTS, "clicks", 3, b"body 3"),
-        (4, 2, EVENTS, "clicks", 4, b"body 4"),
-        (5, 3, BARRIER, "", -1, b""),
+        (1, 1, Kind.EVENTS, "clicks", 1, b"body 1"),
+        (2, 1, Kind.EVENTS, "http:ann", 2, b"body 2"),
+        (3, 2, Kind.EVENTS, "clicks", 3, b"body 3"),
+        (4, 2, Kind.EVENTS, "clicks", 4, b"body 4"),
+        (5, 3, Kind.BARRIER, "", -1, b""),
     ]
     with closing(EventLog(path)) as log:
         assert (log.last, log.last_batch_id, log.chain) == (5, 3, found[-1].chain)
         assert [log.chain_at(e.seq) for e in found] == [e.chain for e in found]
         assert log.chain_at(0) == log.genesis
         assert log.chain_at(6) is None
-        assert log.append([NewEntry(REFUSAL, "", -1, b"3")], 4) == 6
+        assert log.append([NewEntry(Kind.REFUSAL, "", -1, b"3")], 4) == 6
         assert list(log.entries(6, log.chain)) == []
     assert [e.seq for e in read(path, after=4)] == [5, 6]
 
@@ -121,7 +121,7 @@ class Transactions:
     streams = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
     new = st.builds(
         NewEntry,
-        st.sampled_from(chaining.KINDS),
+        st.sampled_from(chaining.Kind.ALL),
         streams,
         st.integers(-1, 2**63 - 1),
         st.binary(max_size=40),
@@ -162,7 +162,7 @@ def test_any_transactions_come_back(tmp_path_factory, transactions):
 
 def test_long_logs_are_read_in_pieces(path, monkeypatch):
     with closing(EventLog(path)) as log:
-        log.append([NewEntry(EVENTS, "", -1, bytes(1000))] * 20, 4)
+        log.append([NewEntry(Kind.EVENTS, "", -1, bytes(1000))] * 20, 4)
     for pieces in ((3, 1 << 20), (100, 2500), (1, 1)):
         monkeypatch.setattr(sqlite_file, "_READ_AT_ONCE", pieces)
         with closing(EventLog(path)) as log:
@@ -172,7 +172,7 @@ def test_long_logs_are_read_in_pieces(path, monkeypatch):
 
 def test_an_entry_beyond_the_longest_is_refused_by_name(tmp_path):
     with closing(EventLog(tmp_path / "log.sqlite3")) as log, pytest.raises(WriteFailed):
-        log.append([NewEntry(EVENTS, "", -1, bytes(sqlite_file.LONGEST_BODY + 5000))], 1)
+        log.append([NewEntry(Kind.EVENTS, "", -1, bytes(sqlite_file.LONGEST_BODY + 5000))], 1)
     assert read(log.path) == []
 
 
@@ -209,7 +209,7 @@ ALTERED = {
     "body": b"body 8",
     "stream": "clocks",
     "position": 8,
-    "kind": REFUSAL,
+    "kind": Kind.REFUSAL,
     "batch_id": 8,
     "chain": b"0123456789abcdef",
     "logged": 1_700_000_000_000_000,
@@ -499,7 +499,7 @@ def test_any_letter_of_the_tables_may_be_damaged(path):
 def test_damage_that_no_query_meets_is_noticed_before_anything_is_written(path):
     """Free pages are looked at only when they are used again: what they say would destroy others."""
     with closing(EventLog(path)) as log:
-        log.append([NewEntry(EVENTS, "", -1, bytes(200_000))], 4)
+        log.append([NewEntry(Kind.EVENTS, "", -1, bytes(200_000))], 4)
         log.append([entry(7)], 5)
         log.prune(7)
     content = bytearray(path.read_bytes())
@@ -525,7 +525,7 @@ def test_after_a_failed_write_nothing_is_accepted(path):
         pages = log._db.execute("PRAGMA page_count").fetchone()[0]
         log._db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(WriteFailed, match="full"):
-            log.append([NewEntry(EVENTS, "", -1, bytes(1 << 20))], 4)
+            log.append([NewEntry(Kind.EVENTS, "", -1, bytes(1 << 20))], 4)
         log._db.execute("PRAGMA max_page_count = 1000000")
         for again in (lambda: log.append([entry(6)], 4), lambda: log.prune(3), log.check):
             with pytest.raises(WriteFailed, match="full"):
@@ -585,7 +585,7 @@ def test_what_is_pruned_is_remembered(path, monkeypatch):
     monkeypatch.setattr("dygcn.live.durable.storage.log.MOST_CHAINS", 5)
     with closing(EventLog(path)) as log:
         known = {e.seq: e.chain for e in log.entries(2, log.chain_at(2))}
-        log.append([entry(6), entry(7), NewEntry(FLUSH, "", -1, b"")], 4)
+        log.append([entry(6), entry(7), NewEntry(Kind.FLUSH, "", -1, b"")], 4)
         known |= {seq: log.chain_at(seq) for seq in (6, 7, 8)}
         log.prune(8)
         assert {seq: log.chain_at(seq) for seq in known} == {**known, 3: None}

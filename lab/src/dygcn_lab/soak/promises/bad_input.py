@@ -24,7 +24,7 @@ import dygcn
 from dygcn.client import Client
 from dygcn.engine.events import wire
 from dygcn.errors import EventError, OptionError
-from dygcn.live.durable.storage import log
+from dygcn.live.durable.storage import dead_letters
 from dygcn.schema.answers import Problem
 from dygcn.serving.service import app, events, web
 from dygcn.serving.service.problems import PROBLEM_JSON
@@ -210,7 +210,7 @@ def _not_caught(body: bytes, kind: type[Any]) -> Any:
 
 _BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a bad row stops its request": (events, "decode_events", _stops_its_request),
-    "dead letters are dropped": (log, "bury", lambda db, dead: None),
+    "dead letters are dropped": (dead_letters, "bury", lambda db, dead: None),
     "an error of a parser is not caught": (web, "read_body", _not_caught),
 }
 

@@ -21,7 +21,7 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import EVENTS, NewEntry, chained
+from dygcn.live.durable.storage.entries import Kind, NewEntry, chained
 from dygcn.live.durable.storage.layout import LOG_FILE, MARK_FILE
 from dygcn.live.durable.storage.packing import pack
 from dygcn.live.embedding import load, start
@@ -201,7 +201,7 @@ def _entry(kind: str, body: bytes, stream: str = "", position: int = -1, batch_i
             row = (4, batch_id, kind, stream, position, body, chain, _TIME, times.seal(chain, _TIME))
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             [before] = db.execute("SELECT chain FROM entries WHERE seq = 4").fetchone()
-            good = NewEntry(EVENTS, "", -1, pack(read_events([(7, 8)])))
+            good = NewEntry(Kind.EVENTS, "", -1, pack(read_events([(7, 8)])))
             chain = chained(before, 5, 9, good)
             row = (5, 9, good.kind, "", -1, good.body, chain, _TIME, times.seal(chain, _TIME))
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -260,7 +260,7 @@ def _table_cases() -> Iterator[tuple[str, Build]]:
 
 def _entry_cases() -> Iterator[tuple[str, Build]]:
     """One more entry, which its checksum fits, and which cannot be."""
-    yield "log: a body of 60 million bytes", _entry(EVENTS, bytes(60_000_000))
+    yield "log: a body of 60 million bytes", _entry(Kind.EVENTS, bytes(60_000_000))
     wrong: dict[str, dict[str, object]] = {
         "many events": {"count": 1 << 62},
         "an operation that is none": {"op": b"\x05"},
@@ -270,12 +270,12 @@ def _entry_cases() -> Iterator[tuple[str, Build]]:
         "a now that is none": {"now": float("nan")},
     }
     for what, changes in wrong.items():
-        yield f"log: {what}", _entry(EVENTS, _packed(**changes))
-    yield "log: a pickle as a body", _entry(EVENTS, _PICKLE)
-    yield "log: a deep body", _entry(EVENTS, b"\x91" * 1_000_000)
+        yield f"log: {what}", _entry(Kind.EVENTS, _packed(**changes))
+    yield "log: a pickle as a body", _entry(Kind.EVENTS, _PICKLE)
+    yield "log: a deep body", _entry(Kind.EVENTS, b"\x91" * 1_000_000)
     yield "log: a kind that is none", _entry("magic", b"")
     yield "log: a load that is nowhere", _entry("barrier", b"")
-    yield "log: a batch_id beyond all", _entry(EVENTS, _packed(), batch_id=-5)
+    yield "log: a batch_id beyond all", _entry(Kind.EVENTS, _packed(), batch_id=-5)
 
 
 def _log_file_cases() -> Iterator[tuple[str, Build]]:

@@ -12,7 +12,7 @@ import msgspec
 from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log
-from dygcn.live.durable.storage.entries import REFUSAL
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.aged_twin import bits_of
@@ -147,7 +147,7 @@ class Life:
             rows = db.execute("SELECT batch_id, kind, position, body FROM entries ORDER BY seq").fetchall()
         finally:
             db.close()
-        refused = {int(body) for _, kind, _, body in rows if kind == REFUSAL}
+        refused = {int(body) for _, kind, _, body in rows if kind == Kind.REFUSAL}
         positions = [at for batch_id, _, at, _ in rows if at >= 0 and batch_id not in refused]
         return sum(after <= before for before, after in pairwise(positions))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
-from dygcn.live.durable import opening, snapshots
+from dygcn.live.durable import opening
 from dygcn.live.durable.storage import layout, log
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.watermark import Watermark
@@ -32,10 +32,10 @@ POINTS: dict[str, tuple[object, str, str]] = {
     "files of a snapshot are synced": (folder, "sync_file", AFTER),
     "before a snapshot gets its name": (folder, "_swap", BEFORE),
     "after a snapshot gets its name": (folder, "_swap", AFTER),
-    "between snapshot and pruning": (snapshots, "drop_old_snapshots", BEFORE),
-    "old snapshots are gone, the log is whole": (snapshots, "drop_old_snapshots", AFTER),
+    "between snapshot and pruning": (layout, "drop_old_snapshots", BEFORE),
+    "old snapshots are gone, the log is whole": (layout, "drop_old_snapshots", AFTER),
     "the log is pruned": (EventLog, "prune", AFTER),
-    "leftovers are cleared": (opening, "clear_leftovers", AFTER),
+    "leftovers are cleared": (layout, "clear_leftovers", AFTER),
     "the log is opened": (EventLog, "_prepare", AFTER),
     "before a snapshot is loaded": (opening, "newest_good", BEFORE),
     "before the log is replayed": (opening, "newest_good", AFTER),

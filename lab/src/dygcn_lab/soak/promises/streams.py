@@ -23,7 +23,7 @@ import numpy as np
 import dygcn
 from dygcn._extras import extra
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.storage.entries import EVENTS
+from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack
@@ -193,7 +193,7 @@ def _wait_until_read(address: str) -> None:
 def _events_in(folder: Path) -> int:
     log = EventLog(folder / LOG_FILE)
     try:
-        entries = [entry for entry in log.entries(0, log.genesis) if entry.kind == EVENTS]
+        entries = [entry for entry in log.entries(0, log.genesis) if entry.kind == Kind.EVENTS]
     finally:
         log.close()
     return sum(len(unpack(entry.body)[0]) for entry in entries)

@@ -18,19 +18,25 @@ from dygcn.errors import DamagedLog
 from dygcn.live.durable.storage import times
 
 RESTORE = "restore a copy"
-EVENTS, REFUSAL, BARRIER, FORGET = "events", "refusal", "barrier", "forget"
-EPOCH, TOLERANCE, FLUSH, SHARDS = "epoch", "tolerance", "flush", "shards"
-KINDS = (EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS)
 _EPOCH = struct.Struct(">Q8s")
 _MARK = hashlib.blake2b(b"a redacted entry of dygcn", digest_size=16).digest()
 _HEAD = 2 * len(_MARK)
+
+
+class Kind:
+    """The kinds of entries."""
+
+    EVENTS, FORGET, EPOCH, SHARDS = "events", "forget", "epoch", "shards"
+    TOLERANCE, FLUSH = "tolerance", "flush"
+    REFUSAL, BARRIER = "refusal", "barrier"  # of a batch that cannot be applied; of what is in a snapshot
+    ALL = EVENTS, REFUSAL, BARRIER, FORGET, EPOCH, TOLERANCE, FLUSH, SHARDS
 
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
     """An entry to append."""
 
-    kind: str  # of KINDS; REFUSAL: of a batch that cannot be applied, BARRIER: of what is in a snapshot
+    kind: str  # one of `Kind`
     stream: str = ""  # where it came from; "": repeats are not noticed
     offset: int = -1  # its place in that stream; -1: none, or only a part of what has that place
     body: bytes = b""
@@ -96,7 +102,7 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
         entry.seq == expected
         and isinstance(entry.batch_id, int)
         and 0 <= entry.batch_id < 1 << 62
-        and entry.kind in KINDS
+        and entry.kind in Kind.ALL
         and isinstance(entry.stream, str)
         and isinstance(entry.offset, int)
         and entry.offset >= -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Collection
@@ -36,6 +37,7 @@ KEPT = 2
 DAMAGED = "damaged"  # the last snapshot that could not be used
 _HALF_WRITTEN = "..redacted.", ".erasures.json."  # how names in the folder itself begin
 _DIGITS = 20  # of a snapshot's name
+_SNAPSHOT = re.compile(f"[0-9]{{{_DIGITS}}}")
 _LONGEST_CURSOR = 1 << 20  # bytes
 
 
@@ -166,12 +168,8 @@ def snapshot_path(folder: Path, seq: int) -> Path:
 
 def list_snapshots(folder: Path) -> list[tuple[int, Path]]:
     """Return sequence and folder of every snapshot, newest first."""
-    found = [
-        (int(path.name), path)
-        for path in _inside(folder / SNAPSHOTS)
-        if path.name.isascii() and path.name.isdigit() and len(path.name) == _DIGITS and _is_own_folder(path)
-    ]
-    return sorted(found, reverse=True)
+    named = (path for path in _inside(folder / SNAPSHOTS) if _SNAPSHOT.fullmatch(path.name))
+    return sorted(((int(path.name), path) for path in named if _is_own_folder(path)), reverse=True)
 
 
 def _is_own_folder(path: Path) -> bool:
@@ -250,20 +248,15 @@ def clear_leftovers(folder: Path) -> None:
 def read_cursor(folder: Path, name: str) -> str | None:
     """Return the cursor last stored under a name; None if there is none, or it is damaged."""
     try:
-        content = _read_file(_cursor_file(folder, name))
+        handle = open_own(_cursor_file(folder, name), os.O_RDONLY)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            content = file.read(_LONGEST_CURSOR)
         cursor = msgspec.json.decode(content, type=dict[str, str]).get("cursor", "")
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return cursor if content == _sealed(name, cursor) else None
-
-
-def _read_file(path: Path) -> bytes:
-    """Read a small file; anything else is an `OSError`."""
-    handle = open_own(path, os.O_RDONLY)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{path} is not a file")
-        return file.read(_LONGEST_CURSOR)
 
 
 def keep_cursor(folder: Path, name: str, text: str) -> None:

@@ -17,22 +17,13 @@ from typing import Any
 
 from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
-from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.dead_letters import (
-    MOST_DEAD_LETTERS,
-    DeadLetter,
-    bury,
-    letter_sum,
-    named,
-    newest,
-    settle,
-    without_dropped,
-)
+from dygcn.live.durable.storage import dead_letters as letters
+from dygcn.live.durable.storage import sqlite_file, times
 from dygcn.live.durable.storage.entries import (
-    EVENTS,
     RESTORE,
     Entry,
     Epoch,
+    Kind,
     NewEntry,
     chained,
     check_entries,
@@ -40,17 +31,6 @@ from dygcn.live.durable.storage.entries import (
     redacted,
 )
 from dygcn.live.durable.storage.layout import FolderLock
-from dygcn.live.durable.storage.sqlite_file import (
-    FORMAT,
-    TABLES,
-    check_tables,
-    connect,
-    purge,
-    read_about,
-    some_entries,
-    storage_error,
-    write_again,
-)
 from dygcn.live.durable.storage.watermark import Reached, Watermark
 
 LONGEST_JOURNAL = 4 << 20
@@ -81,8 +61,8 @@ class EventLog:
             raise DamagedLog(f"{self.path} is not a file, so it is not a log of dygcn")
         self._watermark = Watermark(self.path.with_suffix(".watermark"))
         try:
-            write_again(self.path.with_name(f"{self.path.name}-wal"))
-            self._db = connect(self.path)
+            sqlite_file.write_again(self.path.with_name(f"{self.path.name}-wal"))
+            self._db = sqlite_file.connect(self.path)
             try:
                 self._prepare()
             except BaseException:
@@ -90,7 +70,7 @@ class EventLog:
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: what SQLite says of damaged text
             self._watermark.close()
-            raise storage_error(self.path, error) from None
+            raise sqlite_file.storage_error(self.path, error) from None
         except OSError as error:
             self._watermark.close()
             if isinstance(error, DygcnError):
@@ -99,7 +79,7 @@ class EventLog:
 
     def _prepare(self) -> None:
         db = self._db
-        found = check_tables(db, self.path)
+        found = sqlite_file.check_tables(db, self.path)
         reached = self._watermark.read()
         if not found and reached is not None:
             raise DamagedLog(f"{self.path} is empty, and reached entry {reached.sequence}; {RESTORE}")
@@ -130,7 +110,7 @@ class EventLog:
 
     def _read_end(self, reached: Reached | None) -> None:
         """Read the end of the log, and compare it with the watermark."""
-        about = read_about(self._db, self.path)
+        about = sqlite_file.read_about(self._db, self.path)
         genesis = about["genesis"]
         self.genesis: bytes = genesis
         kept = about.get("keep_log")
@@ -158,9 +138,9 @@ class EventLog:
 
     def _create(self) -> None:
         with self._transaction() as db:
-            for table in TABLES.values():
+            for table in sqlite_file.TABLES.values():
                 db.execute(table)
-            about = [("format", FORMAT), ("genesis", Epoch.begin().pack())]
+            about = [("format", sqlite_file.FORMAT), ("genesis", Epoch.begin().pack())]
             db.executemany("INSERT INTO about VALUES (?, ?)", about)
 
     # ---- writing -----------------------------------------------------------------------------------
@@ -169,7 +149,7 @@ class EventLog:
         self,
         entries: Sequence[NewEntry],
         batch_id: int,
-        dead: Sequence[DeadLetter] = (),
+        dead: Sequence[letters.DeadLetter] = (),
         settled: Sequence[int] = (),
     ) -> int:
         """Write the entries of one batch and dead letters, synced to disk; return the last sequence."""
@@ -186,9 +166,9 @@ class EventLog:
                 with self._transaction() as db:
                     db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                     if settled:
-                        settle(db, settled)
+                        letters.settle(db, settled)
                     if dead:
-                        bury(db, dead)
+                        letters.bury(db, dead)
                 self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
                 self.last, self.last_batch_id, self.chain, self.last_logged = last, batch_id, chain, logged
                 for sequence, *_, value, _, _ in rows:
@@ -218,7 +198,7 @@ class EventLog:
             self.check()
             known = [number for number, _ in self.letters(numbers)]
             with self._failing(), self._transaction() as db:
-                settle(db, known)
+                letters.settle(db, known)
             return len(known)
 
     def prune(self, below: int) -> None:
@@ -230,7 +210,7 @@ class EventLog:
             self._tidy_journal(LONGEST_JOURNAL)
 
     def redact(
-        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[DeadLetter], bool]
+        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[letters.DeadLetter], bool]
     ) -> tuple[int, int]:
         """Rewrite events and drop dead letters, leaving no old byte in the file; return how many of each.
 
@@ -243,12 +223,12 @@ class EventLog:
             while entries := self._some(after):
                 after = entries[-1].seq
                 for entry in entries:
-                    left = left_of(entry.seq, clear_body(entry.body)) if entry.kind == EVENTS else None
+                    left = left_of(entry.seq, clear_body(entry.body)) if entry.kind == Kind.EVENTS else None
                     if left is not None:
                         bodies.append((redacted(entry, left), entry.seq))
             dead = self.drop_letters(drop, bodies)
             try:
-                purge(self._db, self.path, self._truncated)
+                sqlite_file.purge(self._db, self.path, self._truncated)
             except sqlite3.Error as error:
                 raise StorageError(
                     f"{self.path} cannot be written anew: {error}; free space, try again"
@@ -257,16 +237,16 @@ class EventLog:
             return len(bodies), dead
 
     def drop_letters(
-        self, drop: Callable[[DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
+        self, drop: Callable[[letters.DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
     ) -> int:
         """Drop events of dead letters and replace bodies of entries; return how many dead letters changed."""
         with self._lock:
             self.check()
-            dead, left = without_dropped(self.dead_letters(MOST_DEAD_LETTERS), drop)
+            dead, left = letters.without_dropped(self.dead_letters(letters.MOST_DEAD_LETTERS), drop)
             with self._failing(), self._transaction() as db:
                 db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
-                settle(db, dead)
-                bury(db, left)
+                letters.settle(db, dead)
+                letters.bury(db, left)
             return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
@@ -378,7 +358,7 @@ class EventLog:
     def _some(self, after: int) -> list[Entry]:
         """Return the next entries, as many as fit into memory."""
         with self._lock, reading(self):
-            return some_entries(self._db, after)
+            return sqlite_file.some_entries(self._db, after)
 
     def dead_letters(
         self,
@@ -387,20 +367,20 @@ class EventLog:
         *,
         stream: str | None = None,
         reason: str | None = None,
-    ) -> list[tuple[int, DeadLetter]]:
+    ) -> list[tuple[int, letters.DeadLetter]]:
         """Return dead letters with their numbers, newest first."""
         with self._lock, reading(self):
-            return self._checked(newest(self._db, limit, before, stream, reason))
+            return self._checked(letters.newest(self._db, limit, before, stream, reason))
 
-    def letters(self, numbers: Collection[int]) -> list[tuple[int, DeadLetter]]:
+    def letters(self, numbers: Collection[int]) -> list[tuple[int, letters.DeadLetter]]:
         """Return dead letters by number, in order; unknown numbers are left out."""
         with self._lock, reading(self):
-            return self._checked(named(self._db, numbers))
+            return self._checked(letters.named(self._db, numbers))
 
-    def _checked(self, rows: list[Any]) -> list[tuple[int, DeadLetter]]:
-        if any(letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
+    def _checked(self, rows: list[Any]) -> list[tuple[int, letters.DeadLetter]]:
+        if any(letters.letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
             raise DamagedLog(f"{self.path}: a dead letter is not what was written; {RESTORE}")
-        return [(number, DeadLetter(*fields)) for number, _, *fields in rows]
+        return [(number, letters.DeadLetter(*fields)) for number, _, *fields in rows]
 
     def count_dead_letters(self) -> int:
         """Return how many dead letters there are."""
@@ -417,7 +397,7 @@ def reading(log: EventLog) -> Iterator[None]:
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, sqlite3.ProgrammingError):
             log.check()
-        raise storage_error(log.path, error) from None
+        raise sqlite_file.storage_error(log.path, error) from None
 
 
 class Chains:

@@ -9,15 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
-from dygcn.live.durable.storage import times
+from dygcn.live.durable.storage import sqlite_file, times
 from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, check_entries
-from dygcn.live.durable.storage.sqlite_file import (
-    check_tables,
-    is_permission,
-    read_about,
-    some_entries,
-    storage_error,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +29,8 @@ class LogReader:
     would make files beside it. A journal that appears meanwhile is an error, and the read is to be retried.
     """
 
+    saved = 0  # which snapshots there should be is known to a writer alone
+
     def __init__(self, path: Path) -> None:
         self.path, self._journal = path, path.with_name(f"{path.name}-wal")
         if path.is_symlink() or not path.is_file():
@@ -50,9 +45,9 @@ class LogReader:
             raise StorageError(f"{path} cannot be opened: {error}") from None
         try:
             with self._reading():
-                if not check_tables(self._db, path):
+                if not sqlite_file.check_tables(self._db, path):
                     raise DamagedLog(f"{path} is empty; {RESTORE}")
-                about = read_about(self._db, path)
+                about = sqlite_file.read_about(self._db, path)
                 self.genesis: bytes = about["genesis"]
                 kept = about.get("keep_log")
                 ends: tuple[int | None, int] = self._db.execute(
@@ -70,9 +65,9 @@ class LogReader:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            if is_permission(error):
+            if sqlite_file.is_permission(error):
                 raise StorageError(_NO_PERMISSION.format(path=self.path, error=error)) from None
-            raise storage_error(self.path, error) from None
+            raise sqlite_file.storage_error(self.path, error) from None
         if self._still and self._journal.exists():
             raise DamagedLog(f"{self.path} was opened by another program while it was read; try again")
 
@@ -134,4 +129,4 @@ class LogReader:
 
     def _some(self, after: int) -> list[Entry]:
         with self._reading():
-            return some_entries(self._db, after)
+            return sqlite_file.some_entries(self._db, after)

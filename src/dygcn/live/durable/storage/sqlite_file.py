@@ -152,14 +152,11 @@ def read_about(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
     """Return what a log says of itself: its format, which is this one, and its genesis."""
     about = dict(db.execute("SELECT name, value FROM about WHERE length(value) <= 16"))
     if about.get("format") != FORMAT:
-        raise _other_format(path, about.get("format"))
+        found = about.get("format")
+        raise UnsupportedFolder(f"{path} has format {found!r}; this dygcn reads {FORMAT}")
     if not isinstance(about.get("genesis"), bytes) or len(about["genesis"]) != 16:
         raise DamagedLog(f"{path} does not say which log it is; {RESTORE}")
     return about
-
-
-def _other_format(path: Path, found: object) -> UnsupportedFolder:
-    return UnsupportedFolder(f"{path} has format {found!r}; this dygcn reads {FORMAT}")
 
 
 def purge(db: sqlite3.Connection, path: Path, truncated: Callable[[], bool]) -> None:
