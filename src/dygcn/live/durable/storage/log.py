@@ -17,7 +17,7 @@ from typing import Any
 
 from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
-from dygcn.live.durable.storage import dead_letters as letters
+from dygcn.live.durable.storage import dead_letters as letter_table
 from dygcn.live.durable.storage import sqlite_file, times
 from dygcn.live.durable.storage.entries import (
     RESTORE,
@@ -149,7 +149,7 @@ class EventLog:
         self,
         entries: Sequence[NewEntry],
         batch_id: int,
-        dead: Sequence[letters.DeadLetter] = (),
+        dead: Sequence[letter_table.DeadLetter] = (),
         settled: Sequence[int] = (),
     ) -> int:
         """Write the entries of one batch and dead letters, synced to disk; return the last sequence."""
@@ -166,9 +166,9 @@ class EventLog:
                 with self._transaction() as db:
                     db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                     if settled:
-                        letters.settle(db, settled)
+                        letter_table.settle(db, settled)
                     if dead:
-                        letters.bury(db, dead)
+                        letter_table.bury(db, dead)
                 self._watermark.reach(Reached(self.genesis, last, chain, self.saved))
                 self.last, self.last_batch_id, self.chain, self.last_logged = last, batch_id, chain, logged
                 for sequence, *_, value, _, _ in rows:
@@ -198,7 +198,7 @@ class EventLog:
             self.check()
             known = [number for number, _ in self.letters(numbers)]
             with self._failing(), self._transaction() as db:
-                letters.settle(db, known)
+                letter_table.settle(db, known)
             return len(known)
 
     def prune(self, below: int) -> None:
@@ -210,7 +210,7 @@ class EventLog:
             self._tidy_journal(LONGEST_JOURNAL)
 
     def redact(
-        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[letters.DeadLetter], bool]
+        self, left_of: Callable[[int, bytes], bytes | None], drop: Callable[[letter_table.DeadLetter], bool]
     ) -> tuple[int, int]:
         """Rewrite events and drop dead letters, leaving no old byte in the file; return how many of each.
 
@@ -237,16 +237,16 @@ class EventLog:
             return len(bodies), dead
 
     def drop_letters(
-        self, drop: Callable[[letters.DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
+        self, drop: Callable[[letter_table.DeadLetter], bool], bodies: Sequence[tuple[bytes, int]] = ()
     ) -> int:
         """Drop events of dead letters and replace bodies of entries; return how many dead letters changed."""
         with self._lock:
             self.check()
-            dead, left = letters.without_dropped(self.dead_letters(letters.MOST_DEAD_LETTERS), drop)
+            dead, left = letter_table.without_dropped(self.dead_letters(letter_table.MOST_DEAD_LETTERS), drop)
             with self._failing(), self._transaction() as db:
                 db.executemany("UPDATE entries SET body = ? WHERE seq = ?", bodies)
-                letters.settle(db, dead)
-                letters.bury(db, left)
+                letter_table.settle(db, dead)
+                letter_table.bury(db, left)
             return len(dead)
 
     def remember_keep_log(self, text: str) -> None:
@@ -367,20 +367,20 @@ class EventLog:
         *,
         stream: str | None = None,
         reason: str | None = None,
-    ) -> list[tuple[int, letters.DeadLetter]]:
+    ) -> list[tuple[int, letter_table.DeadLetter]]:
         """Return dead letters with their numbers, newest first."""
         with self._lock, reading(self):
-            return self._checked(letters.newest(self._db, limit, before, stream, reason))
+            return self._checked(letter_table.newest(self._db, limit, before, stream, reason))
 
-    def letters(self, numbers: Collection[int]) -> list[tuple[int, letters.DeadLetter]]:
+    def letters(self, numbers: Collection[int]) -> list[tuple[int, letter_table.DeadLetter]]:
         """Return dead letters by number, in order; unknown numbers are left out."""
         with self._lock, reading(self):
-            return self._checked(letters.named(self._db, numbers))
+            return self._checked(letter_table.named(self._db, numbers))
 
-    def _checked(self, rows: list[Any]) -> list[tuple[int, letters.DeadLetter]]:
-        if any(letters.letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
+    def _checked(self, rows: list[Any]) -> list[tuple[int, letter_table.DeadLetter]]:
+        if any(letter_table.letter_sum(tuple(fields)) != checksum for _, checksum, *fields in rows):
             raise DamagedLog(f"{self.path}: a dead letter is not what was written; {RESTORE}")
-        return [(number, letters.DeadLetter(*fields)) for number, _, *fields in rows]
+        return [(number, letter_table.DeadLetter(*fields)) for number, _, *fields in rows]
 
     def count_dead_letters(self) -> int:
         """Return how many dead letters there are."""
