@@ -22,7 +22,8 @@ import hypothesis.extra.numpy, hypothesis.stateful, numpy, pytest
 from hypothesis import Phase, settings
 from hypothesis.errors import Flaky
 # One failing example is enough, the shortest is not looked for, and to be slow is not to be wrong.
-settings.register_profile("hunt", phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False, deadline=None)
+phases = [Phase.explicit, Phase.generate]
+settings.register_profile("hunt", phases=phases, report_multiple_bugs=False, deadline=None)
 settings.load_profile("hunt")
 for line in iter(sys.stdin.readline, ""):
     child = os.fork()
@@ -87,7 +88,7 @@ def try_with(tmp_path, name, line, wrong, hunt, *arguments):
 
 
 def _run_trial(folder, trial):
-    """Fork the process that has imported numpy, pytest and hypothesis already: that takes longer than most trials."""
+    """Fork the process that has imported numpy, pytest and hypothesis: that takes longer than most trials."""
     trials = _trials()
     trials.stdin.write(json.dumps({**trial, "folder": str(folder)}) + "\n")
     trials.stdin.flush()

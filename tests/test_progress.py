@@ -21,9 +21,9 @@ from dygcn.live.refitting import PHASES
 def events():
     random = np.random.default_rng(0)
     return {
-        "src": random.integers(0, 80, 900),
-        "dst": random.integers(80, 160, 900),
-        "t": np.sort(random.integers(0, 20, 900)),
+        "src": random.integers(0, 80, 300),
+        "dst": random.integers(80, 160, 300),
+        "t": np.sort(random.integers(0, 8, 300)),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,12 @@ def extra(name: str, of: str = "dygcn") -> Iterator[None]:
 
 def plugins(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of other distributions in a group, by name, without importing any."""
+    return _plugins(group, tuple(sys.path))
+
+
+@cache
+def _plugins(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Read the files of every distribution on the path once: this takes longer than a small fit."""
     return {entry.name: entry for entry in entry_points(group=group)}
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from dygcn.engine.records import Bool, Float32, Float64, Int64
 
 _TRIES = 1000
+_SOON = 4  # tries, after which nodes without a negative are looked for
+_FEW_PAIRS = 1 << 18
 
 
 class PairSet:
@@ -53,15 +55,30 @@ def draw_negatives(
     same chance; a node that is in it twice has twice the chance.
     """
     negatives = random.choice(pool, len(nodes))
-    again = np.ones(len(nodes), np.bool_)
-    for _ in range(_TRIES):
-        again = nodes == negatives
-        for pairs in linked:
-            again |= pairs.has(nodes, negatives)
-        if not again.any():
+    left = np.arange(len(nodes))
+    stuck = np.zeros(len(nodes), np.bool_)
+    for tried in range(_TRIES):
+        left = left[_paired(nodes[left], negatives[left], linked)]
+        if tried == _SOON and len(left) * len(pool) <= _FEW_PAIRS:
+            pairs = np.repeat(nodes[left], len(pool)), np.tile(pool, len(left))
+            stuck[left] = _paired(*pairs, linked).reshape(len(left), len(pool)).all(axis=1)
+        if stuck[
+            left
+        ].all():  # what is drawn from now on decides nothing, but the next caller draws behind it
+            random.choice(pool, len(left) * (_TRIES - tried))
             break
-        negatives[again] = random.choice(pool, int(again.sum()))
-    return nodes[~again], negatives[~again]
+        negatives[left] = random.choice(pool, len(left))
+    found = np.ones(len(nodes), np.bool_)
+    found[left] = False
+    return nodes[found], negatives[found]
+
+
+def _paired(a: Int64, b: Int64, linked: tuple[PairSet, ...]) -> Bool:
+    """Return which pairs are a node with itself, or in a set."""
+    found: Bool = a == b
+    for pairs in linked:
+        found |= pairs.has(a, b)
+    return found
 
 
 def one_end(pairs: Int64, random: np.random.Generator) -> Int64:
