@@ -31,7 +31,7 @@ def told(tmp_path, monkeypatch):
 @contextmanager
 def running(count=1):
     first = Start([], "nowhere", "int64", "", Http(port=0), Limits(), LogSettings())
-    processes = ReaderProcesses(count, lambda: first)
+    processes = ReaderProcesses(count, lambda: first, "")
     try:
         processes.start()
         yield processes

@@ -6,7 +6,7 @@ import time
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.search.index import NearestIndex
 from dygcn.serving.service.lifetime import Drain
-from dygcn.serving.service.node_map import NodeMap
+from dygcn.serving.service.node_map import MapHandlers
 from dygcn.serving.service.service import Service
 from dygcn.serving.sinks import StoreSink
 from dygcn.serving.sources import ReaderSource
@@ -34,7 +34,7 @@ def source_hangs():
 
 
 def request_hangs():
-    NodeMap.answer = hang
+    MapHandlers.answer = hang
 
 
 def writer_hangs():

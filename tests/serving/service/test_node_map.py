@@ -8,9 +8,10 @@ import pytest
 import dygcn
 from dygcn.errors import UnknownNode
 from dygcn.serving.service import node_map
-from dygcn.serving.service.links import LinkQueries
-from dygcn.serving.service.node_map import NodeMap
+from dygcn.serving.service.links import LinkHandlers
+from dygcn.serving.service.node_map import MapHandlers
 from dygcn.serving.service.service import Service
+from dygcn.serving.service.web import RequestParser
 from tests.serving.service.serving import is_problem, on_loopback
 
 
@@ -21,12 +22,16 @@ def served(folder):
     service.stop()
 
 
+def parser_of(service):
+    return RequestParser(service.current, "int64")
+
+
 def queries(service):
-    return LinkQueries(service.live, service.reads, service.observations, service.budget)
+    return LinkHandlers(parser_of(service), service.live, service.reads, service.observations, service.budget)
 
 
 def make(service):
-    return NodeMap(service.live, service.reads, service.search, queries(service))
+    return MapHandlers(parser_of(service), service.live, service.reads, service.search, queries(service))
 
 
 def places(found):

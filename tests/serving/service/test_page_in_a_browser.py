@@ -253,20 +253,20 @@ def test_a_list_that_is_pointed_at_stays(page, served):
 # ---- ids that could do harm -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_any_id_is_text_and_can_be_chosen(page, heard, served, name):
+def test_any_id_is_text_and_can_be_chosen(page, heard, served):
     one = served["string"]
     show(page, one)
-    page.evaluate("choose", name)
-    wait(page, "node.vector.length > 0 && byId('near').children.length === 10")
-    if name not in ("", ".", ".."):
-        assert neighbours(page) == expected(one, name)
-        vector = one.get(f"vectors/{quote(name, safe='')}")["vector"]
-        assert page.evaluate("node.vector") == pytest.approx(vector)
-    assert name not in [other for other, _ in neighbours(page)]
-    assert page.locator("img, svg, script").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert heard.complaints == heard.dialogs == []
+    for name in HOSTILE:
+        page.evaluate("choose", name)
+        wait(page, "node.vector.length > 0 && byId('near').children.length === 10")
+        if name not in ("", ".", ".."):
+            assert neighbours(page) == expected(one, name)
+            vector = one.get(f"vectors/{quote(name, safe='')}")["vector"]
+            assert page.evaluate("node.vector") == pytest.approx(vector)
+        assert name not in [other for other, _ in neighbours(page)]
+        assert page.locator("img, svg, script").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert heard.complaints == heard.dialogs == [], name
 
 
 def move_hostile(served):
@@ -375,7 +375,7 @@ def test_a_written_number_is_the_id_that_it_means(page, served):
 # ---- sizes, light and motion ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", [320, 390, 768, 1280, 1920], indirect=True)
+@pytest.mark.parametrize("page", [320, 768, 1920], indirect=True)
 def test_nothing_is_wider_than_the_window(page, heard, served):
     one, width = served["string"], page.viewport_size["width"]
     show(page, one)

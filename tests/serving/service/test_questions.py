@@ -16,7 +16,7 @@ from dygcn.serving.service import links, what_if
 from dygcn.serving.service.auth import new_token
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import Limits
-from dygcn.serving.service.what_if import Trials
+from dygcn.serving.service.what_if import TrialHandlers
 from dygcn_lab.testbed.seeding import small_model
 from tests.serving.service.serving import is_problem, on_loopback
 
@@ -461,7 +461,7 @@ def test_a_trial_beside_the_writer_would_be_noticed(serve, folder, tmp_path, mon
             self._live._live._state.apply(batch)
         answer(None)
 
-    monkeypatch.setattr(Trials, "submit_trial", applied)
+    monkeypatch.setattr(TrialHandlers, "submit_trial", applied)
     with pytest.raises(AssertionError):
         check_nothing_is_left(serve, folder, tmp_path, trials=20, updates=5)
 
@@ -480,7 +480,8 @@ def test_nobody_sees_the_clock_of_a_trial(folder, learned, tmp_path, monkeypatch
         monkeypatch.setattr(TrialMoves, "__init__", look)
         done = threading.Event()
         wanted = msgspec.convert({"add": [[1, 2]], "now": latest - 1.0}, type=WhatIfRequest)
-        trials = Trials(service.live, service.queue, service.clock, service.observations, service.budget)
+        parts = service.live, service.queue, service.clock, service.observations, service.budget
+        trials = TrialHandlers(None, *parts)
         trials.submit_trial(wanted, lambda result: (seen.append(result), done.set()))
         assert done.wait(20)
         assert seen[0] == (latest - 1.0, latest)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dygcn._extras import extra
 from dygcn.engine.records import Float32
@@ -26,6 +26,9 @@ from dygcn.serving.service.web import read_body, read_id
 with extra("serve"):
     from starlette.types import Receive, Scope, Send
 
+if TYPE_CHECKING:
+    from dygcn.live.shared import RowReader
+
 ONE, MANY = f"{V1}/vectors/{{id}}", f"{V1}/vectors"
 _AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn
 Answer = tuple[dict[str, str], bytes]
@@ -33,30 +36,10 @@ Answer = tuple[dict[str, str], bytes]
 _TYPE = (b"content-type", JSON.encode())
 
 
-class SharedVectors(Protocol):
-    """The writer's shared rows; a method returns None where only the writer can answer."""
-
-    def vector(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return the sequence and the vector of a node."""
-
-    def vectors(self, ids: list[int | str]) -> tuple[int, list[int | str], Float32, list[int | str]] | None:
-        """Return the sequence, the ids in the graph, their vectors, and the missing ids."""
-
-
-class NothingShared:
-    """No rows are shared: every request goes to the writer."""
-
-    def vector(self, node: int | str) -> None:
-        """Return None: ask the writer."""
-
-    def vectors(self, ids: list[int | str]) -> None:
-        """Return None: ask the writer."""
-
-
 class ReaderApp:
     """The application of a reader: a plain ASGI callable with a short path to a vector."""
 
-    def __init__(self, rows: SharedVectors, writer: Writer, current: CurrentSettings, kind: str) -> None:
+    def __init__(self, rows: RowReader | None, writer: Writer, current: CurrentSettings, kind: str) -> None:
         self._rows, self._writer, self._current, self._kind = rows, writer, current, kind
         self._one = ONE.removesuffix("{id}")
         self.prefix = self._one.encode()
@@ -88,7 +71,7 @@ class ReaderApp:
     def _vector(self, text: str, headers: list[tuple[bytes, bytes]], begun: float) -> Answer | None:
         """Return the answer for one node; None: ask the writer."""
         firsts = _firsts(headers)
-        if not self._may_read(firsts):
+        if self._rows is None or not self._may_read(firsts):
             return None
         try:
             node = read_id(text, self._kind)
@@ -160,7 +143,7 @@ class ReaderApp:
             ids = read_body(body, VectorsRequest).ids
         except OptionError:
             return None
-        if len(ids) > self._current.limits.ids:
+        if self._rows is None or len(ids) > self._current.limits.ids:
             return None
         if len(ids) <= _AT_ONCE:
             found = self._rows.vectors(ids)

@@ -16,11 +16,11 @@ import msgspec
 from dygcn.live.shared import RowReader
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.observing.request_ids import ID_HEADER, new_ids
-from dygcn.serving.readers.app import NothingShared, ReaderApp, SharedVectors
+from dygcn.serving.readers.app import ReaderApp
 from dygcn.serving.readers.connection import ReaderConnection
 from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.reader_processes import Replace, Start, Stop, ToReader
-from dygcn.serving.service.server import Listening, allow_many_connections, shared_socket
+from dygcn.serving.service.server import Listening, allow_many_connections, bound_socket
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 
 _LOG = logging.getLogger(__name__)
@@ -90,15 +90,15 @@ class ReaderServer(Listening):
             os.write(sys.stdout.fileno(), msgspec.json.encode(self._app.counts) + b"\n")
 
 
-def rows_of(handle: str) -> SharedVectors:
-    """Return the writer's shared rows, or a `NothingShared` if there are none to read."""
+def rows_of(handle: str) -> RowReader | None:
+    """Return the writer's shared rows, or None if there are none to read."""
     if not handle:
-        return NothingShared()
+        return None
     try:
         return RowReader(handle.encode())
     except OSError as error:  # /proc shows this process nothing of the writer
         _LOG.warning("shared rows cannot be read, so every request is passed on: %s", error)
-        return NothingShared()
+        return None
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def main() -> None:
     configure(start.log.format, start.log.level)
     allow_many_connections()
     current = CurrentSettings(ServiceSettings(folder="", http=start.http, limits=start.limits))
-    sockets = [shared_socket(family, tuple(address)) for family, address in start.listen]
+    sockets = [bound_socket(family, tuple(address), shared=True) for family, address in start.listen]
     server = ReaderServer(ReaderApp(rows_of(start.rows), Writer(start.writer), current, start.kind), current)
     threading.Thread(target=_listen_to_writer, args=(server, current, start.writer), daemon=True).start()
     server.run([_listening(one) for one in sockets])

@@ -23,14 +23,14 @@ from dygcn.serving.observing.events import note
 from dygcn.serving.observing.request_ids import REQUEST_ID
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
-from dygcn.serving.service.changes import ChangeHandlers, ChangePages, Waiters
+from dygcn.serving.service.changes import ChangeHandlers, Waiters
 from dygcn.serving.service.dead_letters import DeadLetterHandlers
 from dygcn.serving.service.events import EventHandlers
 from dygcn.serving.service.lifetime import leave_behind, warm_up
-from dygcn.serving.service.links import LinkHandlers, LinkQueries
+from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.nearest import NearestHandlers
-from dygcn.serving.service.node_map import MapHandlers, NodeMap
+from dygcn.serving.service.node_map import MapHandlers
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
@@ -42,7 +42,7 @@ from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 from dygcn.serving.service.status import StatusHandlers
 from dygcn.serving.service.vectors import VectorHandlers
 from dygcn.serving.service.web import RequestParser, content_type
-from dygcn.serving.service.what_if import TrialHandlers, Trials
+from dygcn.serving.service.what_if import TrialHandlers
 
 with extra("serve"):
     from starlette.applications import Starlette
@@ -225,17 +225,17 @@ def make_handlers(
 ) -> list[Any]:
     """Return the handlers of all resources, each with the parts of the service that it needs."""
     live, seen, queue, clock = service.live, service.observations, service.queue, service.clock
-    links = LinkQueries(live, service.reads, seen, service.budget)
+    links = LinkHandlers(parser, live, service.reads, seen, service.budget)
     return [
         EventHandlers(parser, live, queue, clock),
         VectorHandlers(parser, service.reads, service.past, far=live._far),
         NearestHandlers(parser, service.search, links),
-        LinkHandlers(parser, links),
-        TrialHandlers(parser, Trials(live, queue, clock, seen, service.budget), queue),
-        ChangeHandlers(parser, ChangePages(live, seen), waiters),
+        links,
+        TrialHandlers(parser, live, queue, clock, seen, service.budget),
+        ChangeHandlers(parser, live, seen, waiters),
         DeadLetterHandlers(parser, live, queue, clock),
         StatusHandlers(service.report, Metrics(service.report).text, service.readiness),
-        MapHandlers(parser, NodeMap(live, service.reads, service.search, links)),
+        MapHandlers(parser, live, service.reads, service.search, links),
         about,
     ]
 

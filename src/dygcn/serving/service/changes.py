@@ -112,11 +112,13 @@ class Waiters:
             return
 
 
-class ChangePages:
+class ChangeHandlers:
     """Pages of changes after a cursor, with the surprising events of the same time."""
 
-    def __init__(self, live: DurableEmbedding, observations: Observations) -> None:
-        self.live, self._seen = live, observations
+    def __init__(
+        self, parser: RequestParser, live: DurableEmbedding, observations: Observations, waiters: Waiters
+    ) -> None:
+        self._parser, self.live, self._seen, self._waiters = parser, live, observations, waiters
 
     def page(self, since: str, limit: int) -> Changes:
         """Return the nodes that changed after a cursor."""
@@ -144,9 +146,44 @@ class ChangePages:
             return await asyncio.to_thread(self.page, since, limit)
         return self.page(since, limit)
 
+    @route(
+        "GET /v1/changes",
+        answers.Changes,
+        (
+            Param("since", "The `next` of an answer; without it, everything from the beginning.", CURSOR),
+            Param(
+                "limit",
+                "Rows in a page, moved and left together, and as many surprises; 100 by default.",
+                COUNT,
+                most="page_rows",
+            ),
+            Param("wait", "Seconds to wait for news.", {**SECONDS, "maximum": 60}),
+        ),
+        statuses=(429,),
+    )
+    async def get_changes(self, request: Request) -> Response:
+        """The nodes that changed after a cursor, each once.
+
+        At once, after `wait` seconds at most or, where `text/event-stream` is accepted, as a stream that
+        goes on.
+        """
+        params, gone = request.query_params, request.is_disconnected
+        limit = whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
+        # A browser that comes back sends the same address, and in the header how far it came.
+        since = request.headers.get("last-event-id") or params.get("since", "")
+        if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
+            await self.page_beside(since, 1)  # a wrong cursor is refused before the stream begins
+            self._waiters.enter()
+            pages = stream_changes(self, self._waiters, since, limit, gone)
+            return _EventStream(pages, self._waiters.leave)
+        wait = seconds(params.get("wait", "0"), "wait", _LONGEST_WAIT, f"from 0 to {_LONGEST_WAIT:g}")
+        with self._waiters.entered(wait > 0):
+            read = partial(self.page_beside, since, limit)
+            return respond(await self._waiters.until_news(read, wait, gone))
+
 
 async def stream_changes(
-    pages: ChangePages, waiters: Waiters, since: str, limit: int, gone: Gone
+    pages: ChangeHandlers, waiters: Waiters, since: str, limit: int, gone: Gone
 ) -> AsyncIterator[bytes]:
     """Yield server-sent events, one for each page, whose id is the cursor after it."""
     yield b": here\n\n"
@@ -175,45 +212,3 @@ class _EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._ended()
-
-
-class ChangeHandlers:
-    """The handler of changes."""
-
-    def __init__(self, parser: RequestParser, pages: ChangePages, waiters: Waiters) -> None:
-        self._parser, self._pages, self._waiters = parser, pages, waiters
-
-    @route(
-        "GET /v1/changes",
-        answers.Changes,
-        (
-            Param("since", "The `next` of an answer; without it, everything from the beginning.", CURSOR),
-            Param(
-                "limit",
-                "Rows in a page, moved and left together, and as many surprises; 100 by default.",
-                COUNT,
-                most="page_rows",
-            ),
-            Param("wait", "Seconds to wait for news.", {**SECONDS, "maximum": 60}),
-        ),
-        statuses=(429,),
-    )
-    async def get_changes(self, request: Request) -> Response:
-        """The nodes that changed after a cursor, each once.
-
-        At once, after `wait` seconds at most or, where `text/event-stream` is accepted, as a stream that
-        goes on.
-        """
-        params, gone = request.query_params, request.is_disconnected
-        limit = whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
-        # A browser that comes back sends the same address, and in the header how far it came.
-        since = request.headers.get("last-event-id") or params.get("since", "")
-        if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
-            await self._pages.page_beside(since, 1)  # a wrong cursor is refused before the stream begins
-            self._waiters.enter()
-            pages = stream_changes(self._pages, self._waiters, since, limit, gone)
-            return _EventStream(pages, self._waiters.leave)
-        wait = seconds(params.get("wait", "0"), "wait", _LONGEST_WAIT, f"from 0 to {_LONGEST_WAIT:g}")
-        with self._waiters.entered(wait > 0):
-            read = partial(self._pages.page_beside, since, limit)
-            return respond(await self._waiters.until_news(read, wait, gone))

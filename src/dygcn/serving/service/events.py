@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
 from dygcn.live.durable.offsets import CLIENT
-from dygcn.live.durable.source_batch import Receipt, SourceBatch
+from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.schema import answers
 from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of
 from dygcn.serving.service.problems import problem
@@ -113,7 +113,11 @@ class EventHandlers:
         part.check()
         receipt = await apply_part(self._queue, part)
         if receipt.status in _REFUSALS:
-            return _REFUSALS[receipt.status](client, first, receipt.expected)
+            kind, detail = _REFUSALS[receipt.status]
+            expected = receipt.expected
+            detail = detail.format(client=client, first=first, last=expected - 1, expected=expected)
+            more = {"retry_after": 60} if receipt.status == FULL else {"expected": expected}
+            return problem(kind, detail, **more)
         bad = [answers.BadRow(one.row, one.reason) for one in found.bad[:10]]
         return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
 
@@ -172,26 +176,17 @@ def _sender(request: Request) -> tuple[str, int, bool]:
     return client, first, bool(expected)
 
 
-def _gap(client: str, first: int, expected: int) -> Response:
-    message = f"sequence {first} comes too early; send {expected} first"
-    return problem("sequence-gap", message, expected=expected)
-
-
-def _forgotten(client: str, first: int, expected: int) -> Response:
-    message = (
-        f"client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
-        f"Its last number was {expected - 1}: go on with sequence={expected}"
-        f"&expected={expected}, or begin anew with sequence 0 under another name"
-    )
-    return problem("forgotten-client", message, expected=expected)
-
-
-def _full(client: str, first: int, expected: int) -> Response:
-    message = (
+_REFUSALS = {  # by the status of a receipt: type and detail of the problem
+    "gap": ("sequence-gap", "sequence {first} comes too early; send {expected} first"),
+    "forgotten": (
+        "forgotten-client",
+        "client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
+        "Its last number was {last}: go on with sequence={expected}&expected={expected}, "
+        "or begin anew with sequence 0 under another name",
+    ),
+    FULL: (
+        "too-many-clients",
         "no more clients can be followed; reuse a client name, "
-        "or have an administrator forget one (DELETE /v1/clients/NAME)"
-    )
-    return problem("too-many-clients", message, retry_after=60)
-
-
-_REFUSALS = {"gap": _gap, "forgotten": _forgotten, "full": _full}
+        "or have an administrator forget one (DELETE /v1/clients/NAME)",
+    ),
+}

@@ -33,14 +33,19 @@ if TYPE_CHECKING:
 Id = int | str
 
 
-class LinkQueries:
-    """Answers queries about links. The embedding does not change; each answer is as of one sequence."""
+class LinkHandlers:
+    """Recommendations, scores, neighbours and explanations; each answer is as of one sequence."""
 
     def __init__(
-        self, live: DurableEmbedding, reads: VectorReads, observations: Observations, budget: RowBudget
+        self,
+        parser: RequestParser,
+        live: DurableEmbedding,
+        reads: VectorReads,
+        observations: Observations,
+        budget: RowBudget,
     ) -> None:
-        self._live, self._reads, self._seen, self._budget = live, reads, observations, budget
-        self._graph = live._state.graph
+        self._parser, self._live, self._reads = parser, live, reads
+        self._seen, self._budget, self._graph = observations, budget, live._state.graph
 
     def recommend(self, wanted: requests.RecommendRequest) -> answers.Recommended:
         """Return the likeliest links of a node."""
@@ -126,25 +131,7 @@ class LinkQueries:
         graph, one = self._graph, np.array([node], np.int32)
         return int(graph.pull.degrees(one)[0]) + (int(graph.push.degrees(one)[0]) if graph.directed else 0)
 
-
-def scored_nodes(found: Scored) -> list[answers.ScoredNode]:
-    """Return (id, score) pairs as records of the answer."""
-    return [answers.ScoredNode(as_text(name), score) for name, score in found]
-
-
-def scores_of_pairs(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> Float64:
-    """Return the scores of pairs, NaN where an id is not in the graph."""
-    graph = view._state.graph
-    first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
-    second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
-    return np.where((first >= 0) & (second >= 0), view._scores_of(first, second, links), np.nan)
-
-
-class LinkHandlers:
-    """Handlers of recommendations, scores, neighbours and explanations."""
-
-    def __init__(self, parser: RequestParser, queries: LinkQueries) -> None:
-        self._parser, self._queries = parser, queries
+    # ---- requests --------------------------------------------------------------------------------------
 
     @route(
         "GET /v1/recommend/{id}",
@@ -182,7 +169,7 @@ class LinkHandlers:
     async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
         self._parser.check_count(wanted.k, self._parser.limits.k, "nodes")
         self._parser.check_count(len(wanted.among or ()), self._parser.limits.ids, "ids in `among`")
-        return await respond_beside(self._queries.recommend, wanted)
+        return await respond_beside(self.recommend, wanted)
 
     @route(
         "GET /v1/neighbors/{id}",
@@ -194,7 +181,7 @@ class LinkHandlers:
         """With how many nodes a node has an edge now, and the first of them by id."""
         most = self._parser.limits.page_rows
         limit = whole(request.query_params.get("limit", "100"), "limit", 1, most)
-        return await respond_beside(self._queries.neighbors, self._parser.node(request), limit)
+        return await respond_beside(self.neighbors, self._parser.node(request), limit)
 
     @route(
         "GET /v1/explain/{id}",
@@ -205,7 +192,7 @@ class LinkHandlers:
     async def get_explanation(self, request: Request) -> Response:
         """What each neighbour of a node adds to its vector, order by order."""
         node, k = self._parser.node(request), self._parser.k(request)
-        return await respond_beside(self._queries.explain, node, k)
+        return await respond_beside(self.explain, node, k)
 
     @route(
         "GET /v1/score/{id}",
@@ -227,14 +214,27 @@ class LinkHandlers:
         links = one_of(params.get("links", "new"), "links", KINDS)
         probability = _flag(params.get("probability", "false"), "probability")
         pairs = [(node, other) for other in others]
-        return await respond_beside(self._queries.scores, pairs, links, probability)
+        return await respond_beside(self.scores, pairs, links, probability)
 
     @route("POST /v1/score", answers.Scores, body=requests.ScoresRequest)
     async def post_score(self, request: Request) -> Response:
         """How likely pairs of nodes are linked next."""
         wanted = await self._parser.body(request, requests.ScoresRequest)
         self._parser.check_count(len(wanted.pairs), self._parser.limits.ids, "pairs")
-        return await respond_beside(self._queries.scores, wanted.pairs, wanted.links, wanted.probability)
+        return await respond_beside(self.scores, wanted.pairs, wanted.links, wanted.probability)
+
+
+def scored_nodes(found: Scored) -> list[answers.ScoredNode]:
+    """Return (id, score) pairs as records of the answer."""
+    return [answers.ScoredNode(as_text(name), score) for name, score in found]
+
+
+def scores_of_pairs(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str) -> Float64:
+    """Return the scores of pairs, NaN where an id is not in the graph."""
+    graph = view._state.graph
+    first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
+    second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
+    return np.where((first >= 0) & (second >= 0), view._scores_of(first, second, links), np.nan)
 
 
 def _flag(text: str, name: str) -> bool:

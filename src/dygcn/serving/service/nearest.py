@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
     from dygcn.live.search.index import IndexStatus, NearestIndex
     from dygcn.live.search.nearest import VectorCache
-    from dygcn.serving.service.links import LinkQueries
+    from dygcn.serving.service.links import LinkHandlers
     from dygcn.serving.service.observations import Observations
 
 _RANKED_AGAIN = 400_000  # rows that may be ranked again under the lock: answers of small graphs are exact
@@ -159,7 +159,7 @@ class NearestSearch:
 class NearestHandlers:
     """Handlers of nearest nodes."""
 
-    def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkQueries) -> None:
+    def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkHandlers) -> None:
         self._parser, self._search, self._links = parser, search, links
 
     @route("GET /v1/nearest/{id}", answers.ScoredNodes, (ID, K, KIND), statuses=(404,))

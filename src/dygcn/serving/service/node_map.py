@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dygcn.engine.records import Float32, Float64, Int64
     from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.links import LinkQueries
+    from dygcn.serving.service.links import LinkHandlers
     from dygcn.serving.service.nearest import NearestSearch
     from dygcn.serving.service.vectors import VectorReads
 
@@ -56,17 +56,22 @@ def points_of(ids: list[Id], place: Float64, label: Int64) -> list[answers.MapPo
     return [answers.MapPoint(one, x, y, community) for one, (x, y), community in drawn]
 
 
-class NodeMap:
-    """Answers with a cached map; one request at a time computes a new one, the others get the last.
+class MapHandlers:
+    """The map of some nodes, cached; one request at a time computes a new one, the others get the last.
 
     The writer is held up only while vectors are copied. A new map begins with the places of the last one, so
     that nodes stay where they were unless their vectors moved.
     """
 
     def __init__(
-        self, live: DurableEmbedding, reads: VectorReads, search: NearestSearch, links: LinkQueries
+        self,
+        parser: RequestParser,
+        live: DurableEmbedding,
+        reads: VectorReads,
+        search: NearestSearch,
+        links: LinkHandlers,
     ) -> None:
-        self._live, self._reads, self._search, self._links = live, reads, search, links
+        self._parser, self._live, self._reads, self._search, self._links = parser, live, reads, search, links
         self._making = threading.Lock()
         self._made: _Made | None = None
 
@@ -75,6 +80,17 @@ class NodeMap:
         made = self._latest()
         chosen = None if node is None else self._beside(made, node)
         return answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
+
+    @route(
+        "GET /v1/map",
+        answers.Map,
+        (Param("node", "A node that is placed on the map in any case.", TEXT),),
+        statuses=(404,),
+    )
+    async def get_map(self, request: Request) -> Response:
+        """Some nodes in two dimensions, those with near vectors together; and where a node is among them."""
+        node = request.query_params.get("node")
+        return await respond_beside(self.answer, None if node is None else self._parser.id(node))
 
     def _latest(self) -> _Made:
         made = self._made
@@ -143,21 +159,3 @@ def _placed(made: _Made, ids: list[Id], vectors: Float32) -> tuple[Float64, Int6
         if at is not None:
             place[row], label[row] = made.place[at], made.label[at]
     return place, label
-
-
-class MapHandlers:
-    """The handler of the map."""
-
-    def __init__(self, parser: RequestParser, node_map: NodeMap) -> None:
-        self._parser, self._map = parser, node_map
-
-    @route(
-        "GET /v1/map",
-        answers.Map,
-        (Param("node", "A node that is placed on the map in any case.", TEXT),),
-        statuses=(404,),
-    )
-    async def get_map(self, request: Request) -> Response:
-        """Some nodes in two dimensions, those with near vectors together; and where a node is among them."""
-        node = request.query_params.get("node")
-        return await respond_beside(self._map.answer, None if node is None else self._parser.id(node))

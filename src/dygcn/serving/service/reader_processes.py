@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -205,7 +204,8 @@ class ReaderProcesses:
     A reader has a pipe from the writer, which closes when the writer dies however it dies: then it ends.
     """
 
-    def __init__(self, count: int, first: Callable[[], Start]) -> None:
+    def __init__(self, count: int, first: Callable[[], Start], path: str) -> None:
+        self.path = path  # of the writer's socket
         self._listens = threading.Event()
         self._readers = [_Reader(number, first, self._listens) for number in range(count)]
 
@@ -243,16 +243,8 @@ class ReaderProcesses:
 # ---- the writer --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BehindReaders:
-    """The path of the writer's socket, and the reader processes that use it."""
-
-    path: str
-    processes: ReaderProcesses
-
-
 @contextmanager
-def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[BehindReaders | None]:
+def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[ReaderProcesses | None]:
     """Prepare readers, if the settings ask for some; the socket's folder is removed at the end."""
     if not service.settings.http.readers:
         yield None
@@ -272,14 +264,14 @@ def behind_readers(service: Service, sockets: list[socket.socket]) -> Iterator[B
             kind = service.live.model.ids
             return Start(places, path, kind, handle, current.http, current.limits, service.settings.log)
 
-        processes = ReaderProcesses(service.settings.http.readers, first)
+        processes = ReaderProcesses(service.settings.http.readers, first, path)
         service.observations.reader_processes = lambda: len(processes.pids)
         service.observations.other_requests = lambda: [processes.counts()]
         service.current.watch(
             lambda: processes.replace(Replace(service.current.http, service.current.limits))
         )
         try:
-            yield BehindReaders(path, processes)
+            yield processes
         finally:
             processes.stop(1.0)
             if rows is not None:

@@ -31,7 +31,7 @@ with extra("serve"):
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
-    from dygcn.serving.service.reader_processes import BehindReaders
+    from dygcn.serving.service.reader_processes import ReaderProcesses
     from dygcn.serving.service.service import Service
     from dygcn.serving.service.settings import CurrentSettings
 
@@ -53,14 +53,12 @@ def bind(http: Http) -> list[socket.socket]:
         host, flags = http.host or None, socket.AI_PASSIVE
         found = socket.getaddrinfo(host, http.port, type=socket.SOCK_STREAM, flags=flags)
         for family, address in sorted({(one[0], one[4]) for one in found}):
-            bound.append(socket.socket(family, socket.SOCK_STREAM))
-            bound[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            bound[-1].bind(address)
+            bound.append(bound_socket(family, address))
             bound[-1].listen()  # until then another could bind the same
-        if http.readers:
-            bound = [_reserved(one) for one in bound]
+            if http.readers:  # bound again; connections go only to sockets that listen
+                address = bound[-1].getsockname()
+                bound.pop().close()
+                bound.append(bound_socket(family, address, shared=True))
     except (OSError, UnicodeError) as error:
         for one in bound:
             one.close()
@@ -71,21 +69,19 @@ def bind(http: Http) -> list[socket.socket]:
     return bound
 
 
-def _reserved(one: socket.socket) -> socket.socket:
-    """Bind again with a shared port, for readers; connections go only to sockets that listen."""
-    family, address = one.family, one.getsockname()
-    one.close()
-    return shared_socket(family, address)
-
-
-def shared_socket(family: int, address: Any) -> socket.socket:
-    """Return a socket on an address that several processes share; the system spreads connections."""
+def bound_socket(family: int, address: Any, *, shared: bool = False) -> socket.socket:
+    """Return a socket on an address; several processes may share it, and the system spreads connections."""
     one = socket.socket(family, socket.SOCK_STREAM)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    if family == socket.AF_INET6:
-        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    one.bind(address)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+    except BaseException:
+        one.close()
+        raise
     return one
 
 
@@ -204,7 +200,7 @@ class Server(Listening):
         app: Starlette,
         ready: Callable[[str], Any] | None = None,
         reread: Callable[[], ServiceSettings] | None = None,
-        readers: BehindReaders | None = None,
+        readers: ReaderProcesses | None = None,
     ) -> None:
         service: Service = app.state.service
         super().__init__(app, service.current, readers.path if readers is not None else None)
@@ -227,7 +223,7 @@ class Server(Listening):
         if not self.started:
             return
         if self._readers is not None:
-            await run_in_threadpool(self._readers.processes.start)
+            await run_in_threadpool(self._readers.start)
         if self._ready is not None:
             self._ready(address_of(sockets[0] if self._readers is not None else self.servers[0].sockets[0]))
 
@@ -243,7 +239,7 @@ class Server(Listening):
         self._drain.begin()
         self._waiters.end()
         if self._readers is not None:
-            await run_in_threadpool(self._readers.processes.stop, self._drain.for_requests)
+            await run_in_threadpool(self._readers.stop, self._drain.for_requests)
         self.finish_within(self._drain.for_requests)
         await super().shutdown(sockets)
 

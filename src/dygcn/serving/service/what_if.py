@@ -44,18 +44,19 @@ _TWICE = 2  # a trial writes its change, and writes it back
 Id = int | str
 
 
-class Trials:
-    """Tries changes in the writing thread, one at a time, and rolls them back."""
+class TrialHandlers:
+    """Changes that are tried in the writing thread, one at a time, and rolled back."""
 
     def __init__(
         self,
+        parser: RequestParser,
         live: DurableEmbedding,
         queue: IngestQueue,
         clock: EventClock,
         observations: Observations,
         budget: RowBudget,
     ) -> None:
-        self._live, self._queue, self._clock = live, queue, clock
+        self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
         self._seen, self._budget = observations, budget
 
     def submit_trial(self, wanted: requests.WhatIfRequest, answer: Answer) -> None:
@@ -156,13 +157,6 @@ class Trials:
         about = sequence, moves.rows, *sizes, len(moves), furthest, left, kind
         return answers.WhatIfAnswer(*about, vectors, near, best, scores)
 
-
-class TrialHandlers:
-    """Handlers of trials."""
-
-    def __init__(self, parser: RequestParser, trials: Trials, queue: IngestQueue) -> None:
-        self._parser, self._trials, self._queue = parser, trials, queue
-
     @route("POST /v1/what-if", answers.WhatIfAnswer, body=requests.WhatIfRequest, statuses=(404,))
     async def post_trial(self, request: Request) -> Response:
         """What would be after a change. Nothing is changed.
@@ -176,7 +170,7 @@ class TrialHandlers:
         lists = (wanted.vectors, wanted.nearest, wanted.recommend, wanted.scores)
         check(sum(map(len, lists)), limits.ids, "answers")
         check(len(wanted.remove_nodes or ()), limits.ids, "nodes to remove")
-        return await self._try(self._trials.submit_trial, wanted)
+        return await self._submit(self.submit_trial, wanted)
 
     @route(
         "POST /v1/explain-change", answers.ExplainedMove, body=requests.ExplainChangeRequest, statuses=(404,)
@@ -184,9 +178,9 @@ class TrialHandlers:
     async def post_explained_change(self, request: Request) -> Response:
         """Which events of a change would move a node, and how far each. Nothing is changed."""
         wanted = await self._parser.body(request, requests.ExplainChangeRequest)
-        return await self._try(self._trials.submit_explanation, wanted)
+        return await self._submit(self.submit_explanation, wanted)
 
-    async def _try(self, submit: Callable[..., None], wanted: Any) -> Response:
+    async def _submit(self, submit: Callable[..., None], wanted: Any) -> Response:
         """Try a change in the writing thread, and respond with its result."""
         edges = len(wanted.add or ()) + len(wanted.remove or ())
         self._parser.check_count(edges, self._parser.limits.queued_events, "edges")

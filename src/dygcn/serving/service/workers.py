@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ from dygcn.serving.sources import Source
 
 if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
+    from dygcn.live.durable.feed import Feed
     from dygcn.serving.service.clock import EventClock
     from dygcn.serving.service.observations import Observations
     from dygcn.serving.sinks import OnOtherHistory
@@ -71,10 +72,14 @@ class _Worker:
             self._thread.join(None if until == _FOREVER else max(until - time.monotonic(), 0.0))
         return not self._thread.is_alive()
 
-    def _times(self) -> dict[str, float | None]:
-        """Return since when the worker fails, and when it last worked, in seconds since 1970."""
+    def status(self) -> dict[str, Any]:
+        """Return the worker's entry in /v1/status; times are in seconds since 1970."""
         since = self.reachable.failing_since if self.failure is not None else None
-        return {"failing_since": since, "worked_at": self.reachable.worked_at or None}
+        failures = {"failure": self.failure, "failures": self.failures, "failing_since": since}
+        return {"name": self.name, **self._done(), **failures, "worked_at": self.reachable.worked_at or None}
+
+    def _done(self) -> dict[str, Any]:
+        raise NotImplementedError
 
     def _run(self) -> None:
         pause = _PAUSE
@@ -154,16 +159,8 @@ class SourceWorker(_Worker):
         """Return how many messages wait to be read; None if unknown."""
         return self._source.lag() if self._thread.is_alive() and self.failure is None else None
 
-    def status(self) -> dict[str, Any]:
-        """Return the source's entry in /v1/status."""
-        return {
-            "name": self.name,
-            "messages": self.messages,
-            "lag": self.lag(),
-            "failure": self.failure,
-            "failures": self.failures,
-            **self._times(),
-        }
+    def _done(self) -> dict[str, Any]:
+        return {"messages": self.messages, "lag": self.lag()}
 
 
 def source_batches(
@@ -233,7 +230,7 @@ class SinkWorker(_Worker):
     ) -> None:
         super().__init__(sink.name)
         self._sink, self._rule, self._live = sink, other_history, live
-        self._log: HistoryLog = live.feed
+        self._log = live.feed
         self._listeners, self._seen = listeners, observations
         self.rows = 0
         self.history: str | None = None  # not opened yet
@@ -353,35 +350,12 @@ class SinkWorker(_Worker):
         """Return the number of sequences that the sink lags behind."""
         return max(self._live.sequence - self._cursor.reached, 0)
 
-    def status(self) -> dict[str, Any]:
-        """Return the sink's entry in /v1/status."""
-        return {
-            "name": self.name,
-            "rows": self.rows,
-            "behind": self.behind(),
-            "history": self.history,
-            "why": self.why or None,
-            "failure": self.failure,
-            "failures": self.failures,
-            **self._times(),
-        }
+    def _done(self) -> dict[str, Any]:
+        about = {"history": self.history, "why": self.why or None}
+        return {"rows": self.rows, "behind": self.behind(), **about}
 
 
 # ---- whose rows a sink has ----------------------------------------------------------------------------
-
-
-class HistoryLog(Protocol):
-    """The part of an embedding that a sink's worker uses: its position, and its past ones."""
-
-    @property
-    def history(self) -> History:
-        """The current position."""
-
-    def confirms(self, history: History) -> bool:
-        """Return whether this log has the position's chain value at its sequence and epoch."""
-
-    def begin_epoch(self) -> History:
-        """Begin an epoch of a greater generation: everything written before is of another history."""
 
 
 class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
@@ -408,9 +382,7 @@ class Verdict:
     begin_epoch: bool = False  # first begin a new epoch, whose generation keeps other writers out
 
 
-def judge(
-    held: History | None, kept: History | None, log: HistoryLog, rule: OnOtherHistory, name: str
-) -> Verdict:
+def judge(held: History | None, kept: History | None, log: Feed, rule: OnOtherHistory, name: str) -> Verdict:
     """Decide what to do with a sink that holds rows up to a position."""
     ours = log.history
     if held is None:
@@ -432,7 +404,7 @@ def judge(
     return Verdict(REWRITING, why, anew=True, begin_epoch=held.epoch == ours.epoch)
 
 
-def _of_our_history(held: History, kept: History | None, log: HistoryLog, name: str) -> Verdict:
+def _of_our_history(held: History, kept: History | None, log: Feed, name: str) -> Verdict:
     """Decide what to do with a sink that holds rows of this history: continue, if the position is known."""
     if kept is None or (held != kept and not log.confirms(kept)):
         return Verdict(SAME, anew=True)
