@@ -97,4 +97,4 @@ def test_a_copy_that_keeps_arrays_would_be_noticed(tmp_path):
     line = "def __reduce__(self) -> tuple[type[Holder], tuple[Any, ...]]:"
     wrong = f"def __deepcopy__(self, memo):\n    return self\n\n{line}"
     hunt = test_a_copy_and_its_original_do_not_meet
-    assert_noticed(tmp_path, "dygcn.engine.propagation.sum_rows", line, wrong, hunt, 2, None, 7)
+    assert_noticed(tmp_path, "dygcn.engine._holder", line, wrong, hunt, 2, None, 7)

@@ -49,6 +49,10 @@ def test_without_times_there_is_none():
     assert live.digest(history=True) is None
 
 
+def test_an_empty_history_has_a_digest(model):
+    assert dygcn.start(model).digest(history=True) not in (None, played(model, [0, 1]).digest(history=True))
+
+
 def test_cuts_do_not_matter_and_a_doubled_event_is_noticed(model):
     whole = played(model, [0, 300])
     parts = played(model, [0, 1, 17, 150, 299, 300])
