@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.errors import DatasetError, MissingExtra
-from dygcn_lab.costs import crossover, rivals
+from dygcn_lab.costs import crossover
 from dygcn_lab.costs.crossover import batch_sizes, crossing, measure_crossovers
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.updates import live_of
@@ -72,9 +72,9 @@ def test_a_rival_that_is_not_installed_is_left_out_with_what_to_install(monkeypa
     def missing(*_):
         raise MissingExtra('pycleora is not installed. Run: pip install "dygcn[evidence]"')
 
-    monkeypatch.setattr(rivals, "cleora", missing)
-    monkeypatch.setattr(rivals, "gcn", lambda *_: [rivals.Rival("GCN forward", 1.0, 1.0)])
-    found, notes = rivals.others(np.array([[0, 1]]), 4, 2, 1, lambda _: None)
+    monkeypatch.setattr(crossover, "cleora", missing)
+    monkeypatch.setattr(crossover, "gcn", lambda *_: [crossover.Rival("GCN forward", 1.0, 1.0)])
+    found, notes = crossover.others(np.array([[0, 1]]), 4, 2, 1, lambda _: None)
     assert [rival.name for rival in found] == ["GCN forward"]
     assert notes == ['left out: Cleora rerun. pycleora is not installed. Run: pip install "dygcn[evidence]"']
 
@@ -94,5 +94,5 @@ def test_a_data_set_that_is_not_there_is_left_out_unless_it_was_named(monkeypatc
 def test_the_rival_of_our_own_changes_nothing():
     live = live_of(graph_events("power-law-500-2k"), width=16, dim=8)
     before = live.digest()
-    rivals.recompute(live, 1)
+    crossover.recompute(live, 1)
     assert live.digest() == before

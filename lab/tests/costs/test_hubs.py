@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dygcn_lab.costs import hub_readers, hubs
+from dygcn_lab.report.blocks import with_blocks
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,18 +21,17 @@ def test_engines_take_turns_and_agree():
 
 
 @pytest.mark.parametrize(
-    ("result", "marks", "table"),
+    ("block", "result", "table"),
     [
-        (hubs.RESULT, hubs.MARKS, hubs.table),
-        (hubs.COUNTS, hubs.COUNTS_MARKS, hubs.counts_table),
-        (hub_readers.RESULT, hub_readers.MARKS, hub_readers.table),
-        (hub_readers.HTTP, hub_readers.HTTP_MARKS, hub_readers.over_http_line),
+        ("hubs", hubs.RESULT, hubs.table),
+        ("hub counts", hubs.COUNTS, hubs.counts_table),
+        ("hub readers", hub_readers.RESULT, hub_readers.table),
+        ("hub http", hub_readers.HTTP, hub_readers.over_http_line),
     ],
 )
-def test_the_page_shows_what_was_measured(result, marks, table):
-    rows = json.loads((ROOT / result).read_text())
-    shown = (ROOT / hubs.PAGE).read_text().partition(marks[0])[2].partition(marks[1])[0]
-    assert shown.strip() == table(rows)
+def test_the_page_shows_what_was_measured(block, result, table):
+    text = table(json.loads((ROOT / result).read_text()))
+    assert with_blocks(ROOT / hubs.PAGE, {block: text}) == (ROOT / hubs.PAGE).read_text()
 
 
 def test_rows_are_counted_without_other_engines():

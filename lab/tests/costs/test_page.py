@@ -1,33 +1,29 @@
-"""Pages and pictures from results that nobody measured; the page of the docs from those of the repository."""
+"""The page of the docs is written from the results of the repository, and so are its pictures."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from costs import made_up
+from costs.published import FILES, ROOT, published
 from dygcn.errors import DygcnError, OptionError
 from dygcn_lab.costs import page
-from dygcn_lab.costs.page import page_text, seen_from, write_page
-from dygcn_lab.costs.results import KINDS, read_results, rows_of, write_result
+from dygcn_lab.costs.page import Target, asked_table, page_text, read_asked, seen_from, write_page
+from dygcn_lab.costs.results import KINDS, ONCE, read_results, rows_of
 from dygcn_lab.costs.tables import tables_of
-from dygcn_lab.costs.targets import Target, asked_table, read_asked
+from dygcn_lab.report.blocks import write_json
 from dygcn_lab.report.tables import markdown_table
 
-ROOT = Path(__file__).parents[3]
-RESULTS = sorted((ROOT / "results" / "costs").glob("*.json"))
+DOCS = ROOT / "docs" / "costs.md"
 
 
-@pytest.mark.skipif(not RESULTS, reason="nothing was measured yet")
 def test_the_page_of_the_docs_is_written_from_the_results():
-    results = read_results(RESULTS)
-    file = ROOT / "docs" / "costs.md"
-    images = {kind: file.parent / "images" / "costs" / f"{kind}.png" for kind in results}
+    results = published()
+    images = {kind: DOCS.parent / "images" / "costs" / f"{kind}.png" for kind in results}
     assert all(image.exists() for image in images.values())
-    assert page_text(results, seen_from(file, images)) == file.read_text()
+    assert page_text(results, seen_from(DOCS, images)) == DOCS.read_text()
 
 
-@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_files_are_named_by_their_kind_and_name_no_machine(file):
     text = file.read_text()
     assert json.loads(text)["kind"] == file.stem
@@ -36,17 +32,12 @@ def test_files_are_named_by_their_kind_and_name_no_machine(file):
     assert "/tmp" not in text
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def test_every_result_has_its_picture_and_its_tables(tmp_path):
     pytest.importorskip("matplotlib")
-    folder = tmp_path_factory.mktemp("page")
-    results = made_up.everything()
-    pictures = write_page(results, folder / "docs" / "costs.md", folder / "pictures")
-    return results, pictures, (folder / "docs" / "costs.md").read_text()
-
-
-def test_every_result_has_its_picture_and_its_tables(written):
-    results, pictures, text = written
+    results = published()
+    results["crossover"]["notes"] = ["left out: the moon. It is too far away"]
+    pictures = write_page(results, tmp_path / "docs" / "costs.md", tmp_path / "pictures")
+    text = (tmp_path / "docs" / "costs.md").read_text()
     assert list(pictures) == list(KINDS)
     for kind in KINDS:
         assert pictures[kind].read_bytes().startswith(b"\x89PNG")
@@ -75,56 +66,51 @@ OF_SECTIONS = {  # a column that the sentences of the section are about
 }
 
 
-@pytest.mark.parametrize("which", ["made up", "of the docs"])
-def test_each_section_has_its_own_tables(written, which):
-    text = written[2] if which == "made up" else (ROOT / "docs" / "costs.md").read_text()
+def check_sections(text):
     sections = dict(one.split("\n", 1) for one in text.split("\n## ")[1:])
-    columns = {
-        title: [line for line in sections[title].splitlines() if line[:1] == "|"] for title in OF_SECTIONS
-    }
     for title, column in OF_SECTIONS.items():
-        assert any(column in line for line in columns[title]), title
+        assert any(column in line for line in sections[title].splitlines() if line[:1] == "|"), title
 
 
-def test_sections_in_another_order_keep_their_tables(written, monkeypatch):
-    results, pictures, _ = written
+def test_each_section_has_its_own_tables():
+    check_sections(DOCS.read_text())
+
+
+def test_sections_in_another_order_keep_their_tables(monkeypatch):
     head, *sections = page._prose().split("\n## ")
     monkeypatch.setattr(page, "_prose", lambda: "\n## ".join([head, *sections[::-1]]))
-    test_each_section_has_its_own_tables((results, pictures, page_text(results, {})), "made up")
+    check_sections(page_text(published(), {}))
 
 
-def test_sentences_over_other_tables_would_be_noticed(written, monkeypatch):
-    results, pictures, _ = written
+def test_sentences_over_other_tables_would_be_noticed(monkeypatch):
     right = page.sections_of
     by_order = [(kind, *one[1:]) for kind, one in zip(KINDS, right(page._prose()), strict=True)]
     monkeypatch.setattr(page, "sections_of", lambda prose: by_order)
     with pytest.raises(AssertionError, match="Reads over HTTP"):
-        test_each_section_has_its_own_tables((results, pictures, page_text(results, {})), "made up")
+        check_sections(page_text(published(), {}))
 
 
-def test_numbers_of_the_page_are_those_of_the_results(written):
-    results, _, text = written
-    results = json.loads(json.dumps(results))
-    assert "| 1 | 40 | 120 | 12.9 | 3.1 | 25,000 |" in text
-    assert "| recompute in place | 53,442 | 6,410 | 133,605 | never up to 10,000 |" in text
-    assert "| 10,000,000 | 100,000,000 | 240 | 1,000 |" in text
-    results["update"]["batches"][0]["median_us"] = 41.0
-    assert "| 1 | 41 | 120 |" in page_text(results, {})
+def test_numbers_of_the_page_are_those_of_the_results():
+    results = published()
+    row = results["update"]["batches"][0]
+    row["median_us"] = 77_777.0
+    assert f"| {row['events']} | 77,777 |" in page_text(results, {})
 
 
-def test_what_is_missing_names_its_command(tmp_path):
-    text = page_text({"scale": made_up.scale()}, {})
+def test_what_is_missing_names_its_command():
+    text = page_text({"scale": published()["scale"]}, {})
     for kind in KINDS:
-        assert (f"`dygcn bench {kind} --json` writes" in text) == (kind != "scale")
+        assert (f"`dygcn bench {kind} --json` writes" in text) == (kind not in ("scale", *ONCE))
     assert "![" not in text
 
 
 def test_results_are_read_by_kind(tmp_path):
-    write_result(made_up.scale(), tmp_path / "b.json")
-    write_result(made_up.update(), tmp_path / "deep" / "a.json")
+    results = published()
+    write_json(results["scale"], tmp_path / "b.json")
+    write_json(results["update"], tmp_path / "deep" / "a.json")
     found = read_results([tmp_path / "b.json", tmp_path / "deep" / "a.json"])
     assert list(found) == ["update", "scale"]
-    assert found["scale"] == made_up.scale()
+    assert found["scale"] == results["scale"]
     with pytest.raises(OptionError, match="second result of the kind scale"):
         read_results([tmp_path / "b.json", tmp_path / "b.json"])
     for text, wrong in (("{", "is no result"), ("[]", "is no result"), ('{"kind": "x"}', "kind is 'x'")):
@@ -134,7 +120,25 @@ def test_results_are_read_by_kind(tmp_path):
 
 
 def test_what_was_asked_is_judged_row_by_row():
-    results = made_up.everything()
+    batches = [
+        {"graph": graph, "events": events, "times_bare": times}
+        for graph in ("small", "large")
+        for events, times in ((1, 3.1), (1000, 1.7))
+    ]
+    sizes = [
+        {"graph": "small", "events": 1000, "rows_per_event": 61.0},
+        {"graph": "large", "events": 1000, "rows_per_event": 61.4},
+    ]
+    rivals = [{"name": "Cleora rerun", "cheaper_from_batch": None}]
+    results = {
+        "update": {"kind": "update", "batches": batches},
+        "scale": {"kind": "scale", "rows": sizes},
+        "crossover": {"kind": "crossover", "graphs": [{"graph": "small", "rivals": rivals}]},
+        "memory": {
+            "kind": "memory",
+            "rows": [{"graph": "small", "measured_bytes": 108, "predicted_bytes": 100}],
+        },
+    }
     asked = [
         Target("at most {limit} times", "update", "times_bare", {"events": 1000}, most=2),
         Target("at most {limit} times", "update", "times_bare", {"events": [1, 1000]}, most=2),
@@ -147,19 +151,14 @@ def test_what_was_asked_is_judged_row_by_row():
     ]
     rows = asked_table(asked, results).rows
     assert [row[2] for row in rows] == ["yes", "no", "yes", "yes", "no", ""]
-    assert rows[0][1] == "arxiv-coauthor: 1.7; as-caida: 1.7; power-law: 1.7"
-    assert "as-caida, batch of 1: 3.1" in rows[1][1]
-    assert (
-        rows[2][1]
-        == "steady-10000000-100000000, batch of 1,000 over steady-100000-1000000, batch of 1,000: 1.01"
-    )
-    assert rows[3][1] == "arxiv-coauthor: never; as-caida: never; power-law: never"
-    assert rows[4][1].startswith("arxiv-coauthor, batch of 1,000: 1.08")
-    assert rows[5][1] == "not measured"
+    assert rows[0][1] == "small: 1.7; large: 1.7"
+    assert "large, batch of 1: 3.1" in rows[1][1]
+    assert rows[2][1] == "large, batch of 1,000 over small, batch of 1,000: 1.01"
+    assert [row[1] for row in rows[3:]] == ["small: never", "small: 1.08", "not measured"]
 
 
 def test_every_wish_of_the_package_is_about_something_that_is_measured():
-    results = made_up.everything()
+    results = published()
     for each in read_asked():
         assert (each.most is None) != (each.least is None)
         assert any(each.field.split(" / ")[0] in row for row in rows_of(results[each.kind]))

@@ -6,9 +6,9 @@ import pytest
 import dygcn
 from dygcn_lab.evaluation import VectorMethod
 from dygcn_lab.evaluation.steps import Steps
-from dygcn_lab.experiments import recall
+from dygcn_lab.experiments import score_groups
 from dygcn_lab.experiments.headed import Headed
-from dygcn_lab.experiments.recall import recall_figures
+from dygcn_lab.experiments.score_groups import recall_figures
 
 
 class Circles(VectorMethod):
@@ -70,5 +70,5 @@ def test_more_candidates_never_find_less(live):
 
 
 def test_all_candidates_find_everything(live, monkeypatch):
-    monkeypatch.setattr(recall, "CANDIDATES", len(live))
+    monkeypatch.setattr(score_groups, "CANDIDATES", len(live))
     assert recall_figures(live, "new")["recall.reranked"] == [1.0]

@@ -13,10 +13,9 @@ from dygcn_lab.experiments import ours
 from dygcn_lab.experiments.cells import Cell, CellStore, Record
 from dygcn_lab.experiments.findings import find, unbeaten
 from dygcn_lab.experiments.groups import METHODS, TRIVIAL, run_cell
-from dygcn_lab.experiments.pages import write_html
 from dygcn_lab.experiments.plan import Experiment, Row, experiment_names, read_experiment
 from dygcn_lab.experiments.reproduce import reproduce, write_markdown
-from dygcn_lab.experiments.results_page import MARKS, with_headline
+from dygcn_lab.experiments.results_page import MARKS, with_headline, write_html
 from dygcn_lab.experiments.sections import Section, make_section
 from dygcn_lab.experiments.verdicts import hashed_verdicts, on_the_papers_sets
 from dygcn_lab.report.tables import Table, Value, markdown_table

@@ -7,9 +7,8 @@ import pytest
 
 from dygcn_lab.experiments.cells import CellStore
 from dygcn_lab.experiments.findings import find
-from dygcn_lab.experiments.history_page import with_history
 from dygcn_lab.experiments.plan import experiment_names, read_experiment
-from dygcn_lab.experiments.results_page import results_page, with_headline
+from dygcn_lab.experiments.results_page import results_page, with_headline, with_history
 from dygcn_lab.experiments.score_verdicts import score_verdicts
 from dygcn_lab.experiments.sections import make_section
 from dygcn_lab.experiments.verdicts import hashed_verdicts, verdict_table

@@ -7,7 +7,7 @@ import pytest
 
 from dygcn.engine.events.wire import decode_events
 from dygcn_lab.soak.promises import bad_input
-from dygcn_lab.soak.promises.bad_input import ARROW, CHECK, JSON, NDJSON, Tally, as_body, bad_event
+from dygcn_lab.soak.promises.bad_input import ARROW, CHECK, JSON, NDJSON, InputTally, as_body, bad_event
 from dygcn_lab.soak.promises.mangling import SETTINGS, mangled, questions
 
 
@@ -39,27 +39,27 @@ def test_events_that_are_meant_to_be_bad_are(form):
 
 
 def test_a_failure_of_the_service_is_a_problem(monkeypatch):
-    tally = Tally()
+    tally = InputTally()
     with bad_input._graph() as one:
         monkeypatch.setattr(one.service.report, "status", lambda *_: 1 // 0)
         bad_input.fuzz(one.address, 200, 0, tally)
-    assert any("500" in problem for problem in tally.problems)
+    assert any("500" in problem for problem in tally.notes)
 
 
 def test_a_service_that_went_away_is_a_problem():
-    tally = Tally()
+    tally = InputTally()
     with bad_input._graph() as one:
         address = one.address
     with pytest.raises(httpx.HTTPError):
         bad_input.fuzz(address, 3, 0, tally)
-    assert len(tally.problems) == 3
+    assert tally.bad == 3
 
 
 def test_settings_that_break_the_reader_are_a_problem(monkeypatch):
-    tally = Tally()
+    tally = InputTally()
     monkeypatch.setattr(bad_input, "parse_settings", lambda text: 1 // 0)
     bad_input.fuzz_settings(5, 0, tally)
-    assert len(tally.problems) == 5
+    assert tally.bad == 5
 
 
 def test_an_error_without_a_name_is_no_refusal():

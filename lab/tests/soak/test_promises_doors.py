@@ -6,7 +6,7 @@ import pytest
 
 from dygcn.serving.service.app import ROUTES
 from dygcn_lab.soak.promises import doors
-from dygcn_lab.soak.promises.doors import CHECK, SCOPES, Keys, Tally, due
+from dygcn_lab.soak.promises.doors import CHECK, SCOPES, DoorTally, Keys, due
 from dygcn_lab.testbed.plain_http import Answer
 
 
@@ -64,9 +64,9 @@ def test_a_refusal_that_names_a_node_tells_something():
 
 
 def test_an_address_that_is_served_without_a_token_is_a_problem(monkeypatch, tmp_path):
-    tally = Tally()
+    tally = DoorTally()
     monkeypatch.setattr(doors, "_HOSTS", ("127.0.0.1",))  # which needs none
     done = doors.subprocess.CompletedProcess([], 0, b"", b"")
     monkeypatch.setattr(doors.subprocess, "run", lambda *_, **__: done)
     doors.try_addresses(doors._graph(tmp_path), tally)
-    assert len(tally.problems) == 2
+    assert tally.bad == 2

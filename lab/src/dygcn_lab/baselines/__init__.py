@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dygcn_lab.evaluation.method import Method
+from dygcn_lab.evaluation.method import Method
 
 __all__ = ["BASELINES", "Spec"]
 
@@ -29,14 +27,8 @@ class Spec:
     def factory(self, seed: int, dim: int = 100, **options: float) -> Method:
         """Return a new one.
 
-        Parameters
-        ----------
-        seed
-            Of everything that is drawn.
-        dim
-            Size of the vectors.
-        options
-            Settings of the method; see its class.
+        `seed`: of everything that is drawn; `dim`: size of the vectors; `options`: settings of the method;
+        see its class.
 
         Examples
         --------

@@ -7,15 +7,12 @@ global temporal dynamics", 2023.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn.engine.records import Float32, Float64, Int64
+from dygcn_lab.evaluation.steps import Moment
 
 HALF_LIFE = 3.0  # in steps
 

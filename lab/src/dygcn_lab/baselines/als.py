@@ -8,21 +8,20 @@ by the same formula.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32
 from dygcn_lab.baselines.recommending import Rival, factors
+from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
 
 with extra("evidence", of="dygcn-lab"):
     from implicit.cpu.als import AlternatingLeastSquares
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
 
 ROUNDS, SEED = 15, 0
 

@@ -9,23 +9,20 @@ recipe). Left out: hyperedges and typed columns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Int64
 from dygcn_lab.baselines.snapshot import spread
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     from pycleora import whiten_embeddings
     from pycleora.pycleora import SparseMatrix
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Int64
-    from dygcn_lab.evaluation.steps import Moment
 
 
 def edge_lines(edges: Int64) -> list[str]:
@@ -47,14 +44,9 @@ def read_graph(lines: Sequence[str], workers: int = 1) -> Any:
 class Cleora(VectorMethod):
     """Random walks of a few steps from hashed vectors.
 
-    Parameters
-    ----------
-    seed, dim
-        Of the hashed vectors; size of the vectors.
-    iterations
-        Propagations; the paper finds 3 to 4 best for what links, and more for what is alike.
-    whiten
-        Bring the covariance to one after every propagation, as pycleora 3 does.
+    `seed`, `dim`: of the hashed vectors; size of the vectors; `iterations`: propagations; the paper finds 3
+    to 4 best for what links, and more for what is alike; `whiten`: bring the covariance to one after every
+    propagation, as pycleora 3 does.
     """
 
     def __init__(self, seed: int = 0, dim: int = 100, iterations: int = 4, *, whiten: bool = True) -> None:

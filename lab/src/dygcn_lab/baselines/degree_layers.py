@@ -9,11 +9,13 @@ node.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Int64
 from dygcn_lab.baselines.snapshot import adjacency, compact
 
 with extra("evidence", of="dygcn-lab"):
@@ -21,10 +23,6 @@ with extra("evidence", of="dygcn-lab"):
     from scipy.sparse import csr_array, eye_array
     from torch.nn.functional import one_hot, softplus
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Int64
 
 EXACT, OCTAVE, BINS = 16, 4, 80  # the last bin begins at degree 2^20
 
@@ -45,12 +43,8 @@ def degree_bins(degrees: Int64) -> Int64:
 class DegreeGraph:
     """A snapshot as tensors: one-hot degrees, a weighted adjacency matrix, links; only nodes with edges.
 
-    Parameters
-    ----------
-    edges
-        (m, 2).
-    symmetric
-        Weights of the matrix: D^-1/2 (A + I) D^-1/2 as in GCN; else D^-1 A, the mean of the neighbours.
+    `edges`: (m, 2); `symmetric`: weights of the matrix: D^-1/2 (A + I) D^-1/2 as in GCN; else D^-1 A, the
+    mean of the neighbours.
     """
 
     def __init__(self, edges: Int64, *, symmetric: bool) -> None:

@@ -6,15 +6,12 @@ to each degree so that a node without edges has a score, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn.engine.records import Float32, Float64, Int64
+from dygcn_lab.evaluation.steps import Moment
 
 
 class DegreeProduct:

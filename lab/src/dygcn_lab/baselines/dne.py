@@ -15,39 +15,25 @@ anew; noise by degree^0.75 as in LINE, where theirs is by degree; m is a share o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 from dygcn_lab.baselines.skipgram import descend
 from dygcn_lab.evaluation.method import VectorMethod
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn_lab.evaluation.steps import Moment
 
 
 class Dne(VectorMethod):
     """Vectors are LINE's e_u; they stay when a node leaves.
 
-    Parameters
-    ----------
-    seed, dim
-        Of everything that is drawn; size of the vectors.
-    epochs
-        Passes over the arcs of the first graph, and over the arcs of the nodes that move at a step.
-    modified
-        Share of the nodes that are updated at a step, beside new ones.
-    noise
-        K, noise nodes an arc.
-    rate
-        Of descent at the start; it falls to zero. Four times LINE's: a quarter of the epochs does then.
-    keep
-        lambda, how strongly modified nodes hold on to what they were.
-    samples
-        Arcs that are looked at, at most: on large graphs there are fewer epochs, at least one.
+    `seed`, `dim`: of everything that is drawn; size of the vectors; `epochs`: passes over the arcs of the
+    first graph, and over the arcs of the nodes that move at a step; `modified`: share of the nodes that are
+    updated at a step, beside new ones; `noise`: K, noise nodes an arc; `rate`: of descent at the start; it
+    falls to zero. Four times LINE's: a quarter of the epochs does then; `keep`: lambda, how strongly modified
+    nodes hold on to what they were; `samples`: arcs that are looked at, at most: on large graphs there are
+    fewer epochs, at least one.
     """
 
     def __init__(

@@ -16,40 +16,29 @@ x 20, 5 and 1 is what fits one core here, see `DynWalks`. Left out: their scheme
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Bool, Float32, Int64
 from dygcn_lab.baselines.snapshot import adjacency
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     from gensim.models import Word2Vec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Bool, Float32, Int64
-    from dygcn_lab.evaluation.steps import Moment
 
 
 class DynWalks(VectorMethod):
     """Vectors are the words of one skip-gram model that is trained on and on; they stay when a node leaves.
 
-    Parameters
-    ----------
-    seed, dim
-        Of everything that is drawn; size of the vectors.
-    walks, length, window, epochs
-        Of DeepWalk: walks a node, nodes a walk, nodes on each side, passes.
-    alpha
-        Share of the nodes that walks begin at in each step.
-    beta
-        Share of these that is given to the most affected nodes.
-    words
-        Nodes that the walks on the first graph visit at most; where `walks` would visit more, there are fewer
-        walks (at least one), in the steps as well.
+    `seed`, `dim`: of everything that is drawn; size of the vectors; `walks`, `length`, `window`, `epochs`: of
+    DeepWalk: walks a node, nodes a walk, nodes on each side, passes; `alpha`: share of the nodes that walks
+    begin at in each step; `beta`: share of these that is given to the most affected nodes; `words`: nodes
+    that the walks on the first graph visit at most; where `walks` would visit more, there are fewer walks (at
+    least one), in the steps as well.
     """
 
     def __init__(

@@ -9,16 +9,14 @@ popular items are taken, and no other is recommended.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
 
+from dygcn.engine.records import Float32
 from dygcn_lab.baselines.recommending import Rival, factors
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
+from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
 
 MOST_ITEMS = 20_000  # a matrix of so many rows has 1.6 GB
 _KEPT_BYTES = 5e8  # of inverses, while settings are searched
@@ -28,10 +26,7 @@ _AT_ONCE = 1_000  # rows
 class Ease:
     """Weights between the items of a past.
 
-    Parameters
-    ----------
-    most
-        How many items are taken, the most popular ones.
+    `most`: how many items are taken, the most popular ones.
     """
 
     def __init__(self, past: Past, most: int = MOST_ITEMS) -> None:
@@ -50,10 +45,7 @@ class Ease:
     ) -> Scorer:
         """Return what scores items.
 
-        Parameters
-        ----------
-        aged
-            ``"targets"``: what is foretold; ``"both"``: that, and what foretells it.
+        `aged`: ``"targets"``: what is foretold; ``"both"``: that, and what foretells it.
         """
         targets = edge_half_life is not None and aged == "targets"
         inverse = self._inverse(regularisation, None if targets else edge_half_life)

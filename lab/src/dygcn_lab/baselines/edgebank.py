@@ -7,17 +7,13 @@ there until then. Pairs are undirected here, the authors' are directed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 from dygcn_lab.baselines.activity import Popularity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn_lab.evaluation.steps import Moment
 
 NEVER = -1.0
 SHARE = 0.15  # of the history that the authors hold out for the test; their window is as long

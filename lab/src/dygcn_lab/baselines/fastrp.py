@@ -11,37 +11,25 @@ nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Float64
 from dygcn_lab.baselines.snapshot import adjacency, compact, spread
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     from scipy.sparse import csr_array, diags_array
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64
-    from dygcn_lab.evaluation.steps import Moment
 
 
 class FastRp(VectorMethod):
     """Random projections of one to four steps of a random walk.
 
-    Parameters
-    ----------
-    seed, dim
-        Of the projection; size of the vectors.
-    weights
-        a_1..a_q.
-    beta
-        Exponent of the degrees.
-    sparsity
-        One in so many entries of R is not zero: sqrt(s) or -sqrt(s).
+    `seed`, `dim`: of the projection; size of the vectors; `weights`: a_1..a_q; `beta`: exponent of the
+    degrees; `sparsity`: one in so many entries of R is not zero: sqrt(s) or -sqrt(s).
     """
 
     def __init__(

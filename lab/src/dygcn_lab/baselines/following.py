@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int64
+from dygcn.engine.records import Float64, Int64
 
 HALF_LIVES = (1000.0, 200.0, 50.0, 4.0)  # parts of the fitted span
 WINDOW = 0.15  # of the fitted span: EdgeBank's authors take the length of their test part

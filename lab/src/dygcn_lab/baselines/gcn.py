@@ -9,24 +9,20 @@ does not mention, and early stopping (there is nothing to stop on: all edges are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32
 from dygcn_lab.baselines.degree_layers import BINS, DegreeGraph, TwoLayers, layer_vectors, train_layers
 from dygcn_lab.baselines.snapshot import spread
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     import torch
     from torch_geometric.nn import GCNConv
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.steps import Moment
 
 
 class FirstLayer(torch.nn.Linear):
@@ -45,14 +41,9 @@ class FirstLayer(torch.nn.Linear):
 class GcnRetrained(VectorMethod):
     """Two GCN layers that begin from nothing at every step.
 
-    Parameters
-    ----------
-    seed, dim
-        Of everything that is drawn; size of hidden and of final vectors.
-    epochs, rate
-        Steps of Adam on the whole graph, and how long they are.
-    batch
-        Links (and as many noise pairs) that one step looks at.
+    `seed`, `dim`: of everything that is drawn; size of hidden and of final vectors; `epochs`, `rate`: steps
+    of Adam on the whole graph, and how long they are; `batch`: links (and as many noise pairs) that one step
+    looks at.
     """
 
     def __init__(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from dygcn._extras import extra
+from dygcn.engine.records import Int64
 from dygcn_lab.baselines.degree_layers import DegreeGraph, TwoLayers, layer_vectors
 
 with extra("evidence", of="dygcn-lab"):
     import torch
     from torch_geometric.nn import GCNConv
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int64
 
 
 def forward_seconds(
@@ -24,12 +21,7 @@ def forward_seconds(
     The normalised matrix (CSR, the fastest form that torch_geometric takes) and the features lie in memory;
     the first pass is not counted.
 
-    Parameters
-    ----------
-    edges
-        (m, 2), each once.
-    widths
-        Of the features, of the hidden and of the final vectors.
+    `edges`: (m, 2), each once; `widths`: of the features, of the hidden and of the final vectors.
 
     Examples
     --------

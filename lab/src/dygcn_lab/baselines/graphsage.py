@@ -9,39 +9,28 @@ each layer's output to length one (line 7), since cosines are what is judged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32
 from dygcn_lab.baselines.degree_layers import BINS, DegreeGraph, TwoLayers, layer_vectors, train_layers
 from dygcn_lab.baselines.snapshot import spread
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     import torch
     from torch_geometric.nn import SAGEConv
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32
-    from dygcn_lab.evaluation.steps import Moment
-
 
 class GraphSage(VectorMethod):
     """Two mean layers on degrees.
 
-    Parameters
-    ----------
-    seed, dim
-        Of everything that is drawn; size of hidden and of final vectors.
-    steps, rate
-        Steps of Adam, each on one of the fitted moments in turn, and how long they are.
-    batch
-        Links (and as many noise pairs) that one step looks at.
-    graphs
-        Fitted moments that are trained on at most, evenly chosen.
+    `seed`, `dim`: of everything that is drawn; size of hidden and of final vectors; `steps`, `rate`: steps of
+    Adam, each on one of the fitted moments in turn, and how long they are; `batch`: links (and as many noise
+    pairs) that one step looks at; `graphs`: fitted moments that are trained on at most, evenly chosen.
     """
 
     def __init__(

@@ -6,17 +6,13 @@ Zhou, Lü and Zhang, "Predicting missing links via local information", European 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from dygcn.engine.records import Float32, Float64, Int64
 from dygcn_lab.baselines.snapshot import adjacency
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn_lab.evaluation.steps import Moment
 
 ENTRIES = 1 << 22  # of the rows that are intersected at once: hubs times many pairs would not fit
 

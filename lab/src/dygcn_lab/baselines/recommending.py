@@ -6,17 +6,15 @@ which may be younger than the past that it was made of.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Float32, Float64
-    from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
+from dygcn.engine.records import Float32, Float64
+from dygcn_lab.evaluation.recommending import Past, Profiles, Scorer
 
 
 class Popularity:

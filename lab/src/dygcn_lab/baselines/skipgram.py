@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Bool, Float32, Int64
 
 with extra("evidence", of="dygcn-lab"):
     import numba
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Bool, Float32, Int64
 
 _F = TypeVar("_F", bound="Callable[..., object]")
 
@@ -41,16 +39,10 @@ def descend(
 ) -> None:
     """Descend on -log s(x_u y_v) - sum over noise of log s(-x_u y_n), in place.
 
-    Parameters
-    ----------
-    rows, others
-        (nodes, dim) x and y; only rows of moving nodes are written.
-    arcs, noise
-        (m, 2) pairs u, v and (m, k) noise nodes of each.
-    place, past
-        Where a node's former row of x is found in `past`, -1: nowhere. x_u is drawn back to it.
-    rate, keep
-        Length of a step, and how strongly x_u is drawn back.
+    `rows`, `others`: (nodes, dim) x and y; only rows of moving nodes are written; `arcs`, `noise`: (m, 2)
+    pairs u, v and (m, k) noise nodes of each; `place`, `past`: where a node's former row of x is found in
+    `past`, -1: nowhere. x_u is drawn back to it; `rate`, `keep`: length of a step, and how strongly x_u is
+    drawn back.
     """
     dim = rows.shape[1]
     gathered = rows[0].copy()

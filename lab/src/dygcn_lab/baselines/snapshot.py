@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Float64, Int64
 
 with extra("evidence", of="dygcn-lab"):
     from scipy.sparse import csr_array
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int64
 
 
 def adjacency(edges: Int64, nodes: int) -> Any:

@@ -18,23 +18,21 @@ is looked at once a step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Float64, Int64
 from dygcn_lab.baselines.snapshot import adjacency
 from dygcn_lab.evaluation.method import VectorMethod
+from dygcn_lab.evaluation.steps import Moment
 
 with extra("evidence", of="dygcn-lab"):
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn_lab.evaluation.steps import Moment
 
 DENSE = 400  # rows up to which a full decomposition is quicker
 TOLERANCE = 1e-6  # of Lanczos, relative
@@ -55,19 +53,9 @@ class Timers(VectorMethod):
 
     V has the columns of U, some with the other sign, so that beside U they would not change a cosine.
 
-    Parameters
-    ----------
-    seed, dim
-        Of the vector that Lanczos begins with; eigenpairs that are kept.
-    theta
-        Error that is tolerated, relative to the bound; 0.17 in the authors' sample.
-
-    Attributes
-    ----------
-    restarts
-        How often the decomposition was computed anew since the first one.
-    factors, bound
-        Those of the last step.
+    `seed`, `dim`: of the vector that Lanczos begins with; eigenpairs that are kept; `theta`: error that is
+    tolerated, relative to the bound; 0.17 in the authors' sample. `restarts`: how often the decomposition was
+    computed anew since the first one; `factors`, `bound`: those of the last step.
     """
 
     def __init__(self, seed: int = 0, dim: int = 100, theta: float = 0.17) -> None:

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from dygcn.cli.printing import json_option, print_json, progress_bar, show_table
-from dygcn_lab.costs.base import CASES, RANK, Case, measure_base
+from dygcn_lab.costs.base import RANK, measure_base
 from dygcn_lab.costs.crossover import measure_crossovers
-from dygcn_lab.costs.engines import measure_engines, measure_reads
 from dygcn_lab.costs.graphs import count_of
-from dygcn_lab.costs.kinds import FITS, GRAPHS, measure_kinds
+from dygcn_lab.costs.kinds import measure_kinds
 from dygcn_lab.costs.memory import measure_memory
 from dygcn_lab.costs.page import write_page
-from dygcn_lab.costs.pictures import draw
 from dygcn_lab.costs.recommend import NODES, K, measure_recommend
-from dygcn_lab.costs.results import KINDS, read_results, write_result
+from dygcn_lab.costs.results import KINDS, Result, command_of, read_results
 from dygcn_lab.costs.scale import measure_scale
 from dygcn_lab.costs.score import measure_score
 from dygcn_lab.costs.service_reads import GRAPH as SERVED_GRAPH
 from dygcn_lab.costs.service_reads import RATE, measure_service
-from dygcn_lab.costs.start import GRAPH, HERE, Environment, measure_start
+from dygcn_lab.costs.start import GRAPH, measure_start
 from dygcn_lab.costs.tables import tables_of
 from dygcn_lab.costs.threads import measure_threads
 from dygcn_lab.costs.tolerance import EVENTS, measure_tolerance
 from dygcn_lab.costs.updates import measure_updates
-from dygcn_lab.report.panels import check
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Parameter = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-    from dygcn_lab.costs.results import Result
-
-graphs_argument = click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+_WHOLE = click.IntRange(1)
 
 
-def number_option(name: str, default: int) -> Callable[[_Command], _Command]:
-    """Return an option for a whole number, 1 or more."""
-    return click.option(name, default=default, type=click.IntRange(1), show_default=True)
+def _number(name: str, default: int, about: str | None = None, least: int = 1) -> Parameter:
+    return click.option(name, default=default, type=click.IntRange(least), show_default=True, help=about)
+
+
+def _numbers(name: str, variable: str, default: Sequence[int], about: str) -> Parameter:
+    options: dict[str, Any] = {"default": default, "show_default": True} if default else {}
+    says = f"{about}; can be given again."
+    if not default:
+        says += "  [default: 1, 10, 100 ... and half of the edges]"
+    return click.option(name, variable, multiple=True, type=_WHOLE, help=says, **options)
+
+
+def _counts(_: click.Context, __: click.Parameter, value: str | tuple[str, ...]) -> Any:
+    """Read numbers such as 300k."""
+    return count_of(value) if isinstance(value, str) else [count_of(one) for one in value]
+
+
+_GRAPHS = click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
+_WIDTH, _ORDERS = _number("--width", 256), _number("--orders", 2)
+_OF_A_BATCH = "Changes in a batch"
 
 
 def show_result(result: Result, as_json: bool) -> None:
@@ -67,297 +78,147 @@ def command() -> None:
     """
 
 
-@command.command("update")
-@graphs_argument
-@click.option(
-    "--nodes",
-    default=50_000,
-    type=click.IntRange(10),
-    show_default=True,
-    help="Nodes of the random graph (power law) without GRAPH.",
+def _measuring(measure: Callable[..., Result], name: str, about: str, *parameters: Parameter) -> None:
+    """Add a command; its parameters are those of the function that measures."""
+
+    def run(as_json: bool, **asked: Any) -> None:
+        with progress_bar() as notify:
+            result = measure(**asked, notify=notify)
+        show_result(result, as_json)
+
+    made: Callable[..., Any] = json_option(run)
+    for add in reversed(parameters):
+        made = add(made)
+    command.command(name, help=about)(made)
+
+
+_measuring(
+    measure_updates,
+    "update",
+    "Time batches beside the bare additions and beside a full recompute, in one run.",
+    _GRAPHS,
+    _numbers("--width", "widths", (256,), "Of messages"),
+    _ORDERS,
+    _number("--repeats", 30),
+    _numbers("--batch", "sizes", (1, 1000), _OF_A_BATCH),
 )
-@click.option("--edges", default=300_000, type=click.IntRange(10), show_default=True, help="Its edges.")
-@click.option(
-    "--width",
-    "widths",
-    multiple=True,
-    default=(256,),
-    type=click.IntRange(1),
-    show_default=True,
-    help="Of messages; can be given again.",
+_measuring(
+    measure_crossovers,
+    "crossover",
+    "Find the batch from which on a recompute, Cleora or a GCN forward is cheaper.\n\n"
+    "Without GRAPH: arxiv-coauthor, as-caida (in the folder DYGCN_DATA) and power-law.",
+    _GRAPHS,
+    _WIDTH,
+    _number("--dim", 128),
+    _ORDERS,
+    _number("--repeats", 5),
+    _numbers("--batch", "sizes", (), _OF_A_BATCH),
 )
-@number_option("--orders", 2)
-@number_option("--repeats", 30)
-@click.option(
-    "--batch",
-    "sizes",
-    multiple=True,
-    default=(1, 1000),
-    type=click.IntRange(1),
-    show_default=True,
-    help="Changes in a batch; can be given again.",
+_measuring(
+    measure_scale,
+    "scale",
+    "Time batches on random graphs that differ in their number of nodes alone.",
+    click.option(
+        "--nodes",
+        multiple=True,
+        default=("100k", "300k", "1m", "3m", "10m"),
+        callback=_counts,
+        show_default=True,
+        help="Nodes of a graph; can be given again.",
+    ),
+    _number("--degree", 20, "Mean degree of all.", least=2),
+    _number("--width", 64),
+    _ORDERS,
+    _number("--repeats", 20),
+    _number("--batch", 1000, f"{_OF_A_BATCH}."),
 )
-@json_option
-def update(
-    graphs: tuple[str, ...],
-    nodes: int,
-    edges: int,
-    widths: tuple[int, ...],
-    orders: int,
-    repeats: int,
-    sizes: tuple[int, ...],
-    as_json: bool,
-) -> None:
-    """Time batches beside the bare additions and beside a full recompute, in one run."""
-    names = graphs or (f"power-law-{nodes}-{edges}",)
-    with progress_bar() as notify:
-        result = measure_updates(
-            names, widths=widths, orders=orders, sizes=sizes, repeats=repeats, notify=notify
-        )
-    show_result(result, as_json)
-
-
-@command.command("crossover")
-@graphs_argument
-@number_option("--width", 256)
-@number_option("--dim", 128)
-@number_option("--orders", 2)
-@number_option("--repeats", 5)
-@click.option(
-    "--batch",
-    "sizes",
-    multiple=True,
-    type=click.IntRange(1),
-    help="Changes in a batch; can be given again.  [default: 1, 10, 100 ... and half of the edges]",
+_measuring(
+    measure_memory,
+    "memory",
+    "Compare the bytes of graphs, predicted from their degrees, with what the process takes.",
+    _GRAPHS,
+    _number("--width", 64),
+    _ORDERS,
+    click.option(
+        "--churn",
+        default="0",
+        callback=_counts,
+        show_default=True,
+        help="Events of ids that come and go, at the end.",
+    ),
 )
-@click.option("--out", type=click.Path(), help="Also write crossover.json and crossover.png to this folder.")
-@json_option
-def crossover(
-    graphs: tuple[str, ...],
-    width: int,
-    dim: int,
-    orders: int,
-    repeats: int,
-    sizes: tuple[int, ...],
-    out: str | None,
-    as_json: bool,
-) -> None:
-    """Find the batch from which on a recompute, Cleora or a GCN forward is cheaper.
-
-    Without GRAPH: arxiv-coauthor, as-caida (in the folder DYGCN_DATA) and power-law.
-    """
-    if out is not None:
-        check()
-    with progress_bar() as notify:
-        result = measure_crossovers(
-            graphs, width=width, dim=dim, orders=orders, sizes=sizes, repeats=repeats, notify=notify
-        )
-    if out is not None:
-        folder = Path(out)
-        write_result(result, folder / "crossover.json")
-        draw(result, folder / "crossover.png")
-    show_result(result, as_json)
-
-
-@command.command("scale")
-@click.option(
-    "--nodes",
-    multiple=True,
-    default=("100k", "300k", "1m", "3m", "10m"),
-    show_default=True,
-    help="Nodes of a graph; can be given again.",
+_measuring(
+    measure_tolerance,
+    "tolerance",
+    "Count the rows that a tolerance keeps from a sink, and how far its vectors are then from exact ones.\n\n"
+    "Without GRAPH: college-msg, sx-mathoverflow, as-caida and arxiv-coauthor (in the folder DYGCN_DATA).",
+    _GRAPHS,
+    _number("--events", EVENTS),
 )
-@click.option("--degree", default=20, type=click.IntRange(2), show_default=True, help="Mean degree of all.")
-@number_option("--width", 64)
-@number_option("--orders", 2)
-@number_option("--repeats", 20)
-@click.option("--batch", default=1000, type=click.IntRange(1), show_default=True, help="Changes in a batch.")
-@json_option
-def scale(
-    nodes: tuple[str, ...], degree: int, width: int, orders: int, repeats: int, batch: int, as_json: bool
-) -> None:
-    """Time batches on random graphs that differ in their number of nodes alone."""
-    with progress_bar() as notify:
-        result = measure_scale(
-            [count_of(text) for text in nodes],
-            degree=degree,
-            width=width,
-            orders=orders,
-            batch=batch,
-            repeats=repeats,
-            notify=notify,
-        )
-    show_result(result, as_json)
-
-
-@command.command("memory")
-@graphs_argument
-@number_option("--width", 64)
-@number_option("--orders", 2)
-@click.option("--churn", default="0", show_default=True, help="Events of ids that come and go, at the end.")
-@json_option
-def memory(graphs: tuple[str, ...], width: int, orders: int, churn: str, as_json: bool) -> None:
-    """Compare the bytes of graphs, predicted from their degrees, with what the process takes."""
-    with progress_bar() as notify:
-        result = measure_memory(
-            graphs or ("power-law",), width=width, orders=orders, churn=count_of(churn), notify=notify
-        )
-    show_result(result, as_json)
-
-
-@command.command("tolerance")
-@graphs_argument
-@number_option("--events", EVENTS)
-@json_option
-def tolerance(graphs: tuple[str, ...], events: int, as_json: bool) -> None:
-    """Count the rows that a tolerance keeps from a sink, and how far its vectors are then from exact ones.
-
-    Without GRAPH: college-msg, sx-mathoverflow, as-caida and arxiv-coauthor (in the folder DYGCN_DATA).
-    """
-    with progress_bar() as notify:
-        result = measure_tolerance(graphs, events=events, notify=notify)
-    show_result(result, as_json)
-
-
-@command.command("threads")
-@graphs_argument
-@number_option("--width", 100)
-@number_option("--orders", 2)
-@number_option("--repeats", 15)
-@number_option("--threads", 2)
-@click.option(
-    "--batch", "sizes", multiple=True, default=(1000, 10_000), type=click.IntRange(1), show_default=True
+_measuring(
+    measure_threads,
+    "threads",
+    "Time the same batches on one thread and on several, by turns.",
+    _GRAPHS,
+    _number("--width", 100),
+    _ORDERS,
+    _number("--repeats", 15),
+    _number("--threads", 2),
+    _numbers("--batch", "sizes", (1000, 10_000), _OF_A_BATCH),
 )
-@json_option
-def threads(
-    graphs: tuple[str, ...],
-    width: int,
-    orders: int,
-    repeats: int,
-    threads: int,
-    sizes: tuple[int, ...],
-    as_json: bool,
-) -> None:
-    """Time the same batches on one thread and on several, by turns."""
-    with progress_bar() as notify:
-        result = measure_threads(
-            graphs or ("power-law",),
-            width=width,
-            orders=orders,
-            sizes=sizes,
-            repeats=repeats,
-            count=threads,
-            notify=notify,
-        )
-    show_result(result, as_json)
-
-
-@command.command("base")
-@graphs_argument
-@number_option("--rank", RANK)
-@click.option("--window", type=click.IntRange(1), help="Steps of walks.  [default: as many as fit]")
-@json_option
-def base(graphs: tuple[str, ...], rank: int, window: int | None, as_json: bool) -> None:
-    """Time the walk base of graphs, and its memory; without a graph, the cases of the page of costs."""
-    cases = [Case(graph, window, rank=rank) for graph in graphs] or CASES
-    with progress_bar() as notify:
-        result = measure_base(cases, notify)
-    show_result(result, as_json)
-
-
-@command.command("kinds")
-@graphs_argument
-@json_option
-def kinds(graphs: tuple[str, ...], as_json: bool) -> None:
-    """Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and fits."""
-    with progress_bar() as notify:
-        result = measure_kinds(graphs or GRAPHS, () if graphs else FITS, notify)
-    show_result(result, as_json)
-
-
-@command.command("score")
-@graphs_argument
-@click.option("--quick", is_flag=True, help="A small random graph and few repeats, for a trial.")
-@json_option
-def score(graphs: tuple[str, ...], quick: bool, as_json: bool) -> None:
-    """Time the score of links beside the cosine, and updates with times and without; count their bytes."""
-    with progress_bar() as notify:
-        result = measure_score(graphs, quick=quick, notify=notify)
-    show_result(result, as_json)
-
-
-@command.command("recommend")
-@graphs_argument
-@number_option("--nodes", NODES)
-@number_option("-k", K)
-@json_option
-def recommend(graphs: tuple[str, ...], nodes: int, k: int, as_json: bool) -> None:
-    """Compare recommendations with the best of everyone: recall, and time."""
-    with progress_bar() as notify:
-        result = measure_recommend(graphs, nodes=nodes, k=k, notify=notify)
-    show_result(result, as_json)
-
-
-@command.command("engines")
-@click.argument("other", metavar="PYTHON", type=click.Path(exists=True))
-@graphs_argument
-@number_option("--width", 256)
-@number_option("--repeats", 10)
-@number_option("--rounds", 3)
-@json_option
-def engines(
-    other: str, graphs: tuple[str, ...], width: int, repeats: int, rounds: int, as_json: bool
-) -> None:
-    """Time updates with this build and with the build that another PYTHON interpreter has, by turns."""
-    settings = {"width": width, "repeats": repeats, "rounds": rounds, "levels": ("avx2", "baseline")}
-    with progress_bar() as notify:
-        result = measure_engines(other, graphs or ("power-law",), **settings, notify=notify)  # type: ignore[arg-type]
-    show_result(result, as_json)
-
-
-@command.command("reads")
-@click.argument("other", metavar="PYTHON", type=click.Path(exists=True))
-@graphs_argument
-@number_option("--rounds", 3)
-@json_option
-def reads(other: str, graphs: tuple[str, ...], rounds: int, as_json: bool) -> None:
-    """Read 10,000 vectors with this build and with that of another PYTHON interpreter, by turns."""
-    with progress_bar() as notify:
-        result = measure_reads(other, graphs or ("arxiv-coauthor",), rounds=rounds, notify=notify)
-    show_result(result, as_json)
-
-
-@command.command("service")
-@click.argument("graph", default=SERVED_GRAPH)
-@number_option("--rate", RATE)
-@number_option("--seconds", 8)
-@number_option("--repeats", 3)
-@json_option
-def service(graph: str, rate: int, seconds: int, repeats: int, as_json: bool) -> None:
-    """Read vectors of a served GRAPH by wrk, beside a bare route and beside events."""
-    with progress_bar() as notify:
-        result = measure_service(graph, rate=rate, seconds=seconds, repeats=repeats, notify=notify)
-    show_result(result, as_json)
-
-
-@command.command("start")
-@click.option(
-    "--python",
-    "pythons",
-    multiple=True,
-    metavar="[NAME=]PATH",
-    help="A Python to measure, with a name for tables; can be given again.  [default: this one]",
+_measuring(
+    measure_base,
+    "base",
+    "Time the walk base of graphs, and its memory; without a graph, the cases of the page of costs.",
+    _GRAPHS,
+    _number("--rank", RANK),
+    click.option("--window", type=_WHOLE, help="Steps of walks.  [default: as many as fit]"),
 )
-@number_option("--repeats", 5)
-@click.option("--graph", default=GRAPH, show_default=True, help="Of the service.")
-@click.option("--starts", default=3, type=click.IntRange(0), show_default=True, help="Of the service.")
-@json_option
-def start(pythons: tuple[str, ...], repeats: int, graph: str, starts: int, as_json: bool) -> None:
-    """Time how commands and a service start, in fresh processes; several Pythons by turns."""
-    environments = [Environment.read(python) for python in pythons] or [HERE]
-    with progress_bar() as notify:
-        result = measure_start(environments, repeats=repeats, graph=graph, starts=starts, notify=notify)
-    show_result(result, as_json)
+_measuring(
+    measure_kinds,
+    "kinds",
+    "Compare kinds of features: bytes, updates, reads; without a graph, those of the page, and fits.",
+    _GRAPHS,
+)
+_measuring(
+    measure_score,
+    "score",
+    "Time the score of links beside the cosine, and updates with times and without; count their bytes.",
+    _GRAPHS,
+    click.option("--quick", is_flag=True, help="A small random graph and few repeats, for a trial."),
+)
+_measuring(
+    measure_recommend,
+    "recommend",
+    "Compare recommendations with the best of everyone: recall, and time.",
+    _GRAPHS,
+    _number("--nodes", NODES),
+    _number("-k", K),
+)
+_measuring(
+    measure_service,
+    "service",
+    "Read vectors of a served GRAPH by wrk, beside a bare route and beside events.",
+    click.argument("graph", default=SERVED_GRAPH),
+    _number("--rate", RATE),
+    _number("--seconds", 8),
+    _number("--repeats", 3),
+)
+_measuring(
+    measure_start,
+    "start",
+    "Time how commands and a service start, in fresh processes; several Pythons by turns.",
+    click.option(
+        "--python",
+        "pythons",
+        multiple=True,
+        metavar="[NAME=]PATH",
+        help="A Python to measure, with a name for tables; can be given again.  [default: this one]",
+    ),
+    _number("--repeats", 5),
+    click.option("--graph", default=GRAPH, show_default=True, help="Of the service."),
+    _number("--starts", 3, "Of the service.", least=0),
+)
 
 
 @command.command("page")
@@ -379,5 +240,6 @@ def page(files: tuple[str, ...], markdown: str, out: str | None, as_json: bool) 
         print_json({"page": str(file), "pictures": found, "missing": missing})
         return
     for kind in missing:
-        click.echo(f"not there: {kind}. dygcn bench {kind} --json writes it")
+        written = f". {wanted} writes it" if (wanted := command_of(kind)) else ""
+        click.echo(f"not there: {kind}{written}")
     click.echo(f"open {file}")

@@ -8,10 +8,9 @@ import click
 
 from dygcn.cli.printing import json_option, print_json, progress_bar
 from dygcn.errors import OptionError
-from dygcn_lab.experiments.history_page import with_history
 from dygcn_lab.experiments.plan import experiment_names
 from dygcn_lab.experiments.reproduce import reproduce, write_markdown
-from dygcn_lab.experiments.results_page import with_headline
+from dygcn_lab.experiments.results_page import with_headline, with_history
 
 
 @click.command("reproduce", epilog="Data sets that do not ship are looked for in the folder DYGCN_DATA.")

@@ -7,26 +7,22 @@ on rows of its own, laid out as the state's are, so that it meets the same cache
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.propagation import ExactRule, kernels, spreading
+from dygcn.engine.propagation.gathering import MessageBuffer, Work
+from dygcn.engine.propagation.sum_rows import SumRows
 from dygcn.engine.propagation.threads import side_by_side
+from dygcn.engine.records import Int32, Int64, Nodes, Stored
 from dygcn_lab.costs.timing import timed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.propagation.gathering import MessageBuffer, Work
-    from dygcn.engine.propagation.sum_rows import SumRows
-    from dygcn.engine.records import Int32, Int64, Nodes, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +94,7 @@ class Bare:
     def repeat(self, kept: Kept, parts: int = 1) -> float:
         """Do additions that were kept, and nothing else; return seconds.
 
-        Parameters
-        ----------
-        parts
-            So many threads share the receivers of an order.
+        `parts`: so many threads share the receivers of an order.
         """
         calls = []
         for additions, slot, degree in kept:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Int32, Int64, Integer, Nodes, Stored
 
 with extra("evidence", of="dygcn-lab"):
     import numba
@@ -14,10 +16,6 @@ with extra("evidence", of="dygcn-lab"):
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Int32, Int64, Integer, Nodes, Stored
 
 AHEAD = 6  # rows
 _CACHE_LINE = 64  # bytes

@@ -1,39 +1,26 @@
-"""What the walk base takes: seconds, processor seconds and memory, each case in a process of its own.
-
-``python -m dygcn_lab.costs.base`` measures all cases and writes ``results/costs/base.json``.
-"""
+"""What the walk base takes: seconds, processor seconds and memory, each case in a process of its own."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 
+from dygcn._progress import Notify
+from dygcn.engine.records import Float64, Int32
 from dygcn.engine.training.walks import BUDGET, walk_base
 from dygcn_lab.costs.footprint import peak_bytes
 from dygcn_lab.costs.graphs import distinct_edges, graph_events
-from dygcn_lab.costs.results import write_result
-from dygcn_lab.costs.timing import load_average, parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float64, Int32
-    from dygcn_lab.costs.results import Result
-    from dygcn_lab.costs.timing import Notify
+from dygcn_lab.costs.timing import in_a_process, load_average, parts_of
 
 RANK = 128
-RESULT = Path("results/costs/base.json")
-_COMMAND = "import sys; from dygcn_lab.costs.base import work; work(sys.argv[1], sys.argv[2])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +44,11 @@ CASES = (
 """Data, walks of one and two steps and of what fits; a large graph, and only the core of it."""
 
 
-def measure_base(cases: Sequence[Case] = CASES, notify: Notify | None = None) -> dict[str, Any]:
-    """Make the base of each case, and return one row for each."""
+def measure_base(
+    graphs: Sequence[str] = (), *, rank: int = RANK, window: int | None = None, notify: Notify | None = None
+) -> dict[str, Any]:
+    """Make the base of each graph, or of each case, and return one row for each."""
+    cases = [Case(graph, window, rank=rank) for graph in graphs] or CASES
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for place, tell in parts_of([f"{number} {case.graph}" for number, case in enumerate(cases)], notify):
@@ -68,7 +58,7 @@ def measure_base(cases: Sequence[Case] = CASES, notify: Notify | None = None) ->
                 tell(0, 2, "drawing the graph")
                 _write_edges(case, file)
             tell(1, 2, "making the base")
-            rows.append(_run(case, file))
+            rows.append(in_a_process(_work, case, file))
     return {"kind": "base", "load_average": load_average(), "rows": rows}
 
 
@@ -81,17 +71,8 @@ def _write_edges(case: Case, file: Path) -> None:
     np.savez(file, first=a, second=b, nodes=len(ids))
 
 
-def _run(case: Case, file: Path) -> dict[str, Any]:
-    """Run a case in a process that has never had more memory than the case needs."""
-    asked = msgspec.json.encode(case).decode()
-    command = [sys.executable, "-c", _COMMAND, asked, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return msgspec.json.decode(done.stdout, type=dict[str, Any])
-
-
-def work(asked: str, file: str) -> None:
-    """Make one base, in this process, and write what it took to the standard output, as JSON."""
-    case = msgspec.json.decode(asked, type=Case)
+def _work(case: Case, file: Path) -> dict[str, Any]:
+    """Make one base, in this process."""
     with np.load(file) as edges:
         first, second, nodes = edges["first"], edges["second"], int(edges["nodes"])
     weight = np.ones(len(first))
@@ -101,7 +82,7 @@ def work(asked: str, file: str) -> None:
     base = walk_base(
         first, second, weight, nodes, case.rank, case.seed, budget=case.budget_bytes, window=case.window
     )
-    row = {
+    return {
         **dataclasses.asdict(case),
         "asked_window": case.window,
         "window": base.window,
@@ -117,7 +98,6 @@ def work(asked: str, file: str) -> None:
         "result_bytes": base.rows.nbytes,
         "load_average": load_average(),
     }
-    sys.stdout.write(msgspec.json.encode(row).decode())
 
 
 def _warm_up(first: Int32, second: Int32, weight: Float64) -> None:
@@ -127,14 +107,3 @@ def _warm_up(first: Int32, second: Int32, weight: Float64) -> None:
     some = first[few], second[few], weight[few]
     for window in (None, 1):
         walk_base(*some, 300, 4, 0, window=window)
-
-
-def main() -> Result:
-    """Measure all cases and write the file."""
-    result = measure_base()
-    write_result(result, RESULT)
-    return result
-
-
-if __name__ == "__main__":
-    main()

@@ -13,15 +13,13 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dygcn
 from dygcn import cluster
 from dygcn_lab.testbed.served import on_loopback, served
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _ROOT = os.path.dirname(dygcn.__file__) + os.sep
 _INSIDE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>")

@@ -9,15 +9,12 @@ shard with a chance of g^d. Everything follows from that and from degrees. What 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.graph.ids import GREATEST_NODES
+from dygcn.engine.records import Float64, Int64
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int64
 
 SLOTS = 4096
 _SILENT = 1 << 26  # neighbours: one of them changes a mean of +-1 by less than half a step of 2^-24

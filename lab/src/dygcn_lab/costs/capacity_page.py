@@ -8,10 +8,10 @@ into docs/scale.md. Both run in the root of the repository.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.optimize import nnls
 
 from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.graph import Graph, apply_batch
+from dygcn.engine.records import GraphDelta
 from dygcn.errors import OptionError
 from dygcn_lab.costs.capacity import (
     SLOTS,
@@ -41,56 +42,34 @@ from dygcn_lab.costs.capacity import (
 )
 from dygcn_lab.costs.front import FRONT
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.report.blocks import put_between
+from dygcn_lab.costs.shards import WARM, batches_of
+from dygcn_lab.report.blocks import with_blocks, write_json
+from dygcn_lab.report.tables import rows_table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import TypeAlias
-
-    from dygcn.engine.records import EventBatch, GraphDelta
-
-    Runs: TypeAlias = Sequence[dict[str, Any]]
+Runs = Sequence[dict[str, Any]]
 
 SHARDS, SCALE = Path("results/shards"), Path("results/costs/scale.json")
 DISK, CAPACITY = Path("results/sizing/disk.json"), Path("results/sizing/capacity.json")
 PAGE = Path("docs/scale.md")
-BLOCKS = "constants", "checked", "memory", "rates"
 _MISSING = f"Not measured yet: `{SHARDS}` needs a case and `large.json`, then `measure` has to run."
 _PLACE = 4  # bytes, of a node or mirror: where the counts of who mirrors it are
-_WARM = 10_000  # events of a batch that is not counted
 _TOLD = "changes", "first_rows", "messages", "bytes"
 _CHECKED = "mirrors", "arcs", "changes", "first_rows", "messages", "rows", "bytes", "memory"
 _SIZES = ("100 M nodes, 1 B edges", 1e8, 1e9), ("1 B nodes, 100 B edges", 1e9, 1e11)
-_HUBS = (
-    5_000,
-    1_000_000,
-)  # the greatest that a service may allow; one that nobody bounds is a tenth of the nodes
+_HUBS = 5_000, 1_000_000  # the greatest that a service may allow; without a bound it is a tenth of the nodes
 _RATES = (1_000.0, 100_000.0, 1_000_000.0)
 
 
 def find_runs(folder: Path) -> list[dict[str, Any]]:
     """Return the runs of data sets on several numbers of shards; other results in the folder are left out."""
     found = [msgspec.json.decode(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
-    return [run for run in found if is_run(run)]
+    return [run for run in found if {"dataset", "counted"} <= run.keys()]
 
 
 def find_large(folder: Path) -> list[dict[str, Any]]:
     """Return the runs of `dygcn_lab.costs.shards_large`, the smallest graph first."""
     found = [msgspec.json.decode(file.read_bytes()) for file in sorted(folder.glob("large*.json"))]
-    return sorted((run for run in found if {"parts", "counts"} <= run.keys()), key=lambda run: run["nodes"])
-
-
-def is_run(raw: object) -> bool:
-    """Say whether a result is what `dygcn_lab.costs.shards` writes of a case.
-
-    Examples
-    --------
-    >>> is_run({"dataset": "a", "rows": [{"shards": 2, "changes_an_event": 1.0}]}), is_run({"rows": []})
-    (True, False)
-    """
-    if not (isinstance(raw, dict) and "dataset" in raw and raw.get("rows")):
-        return False
-    return all("changes_an_event" in line for line in raw["rows"])
+    return sorted(found, key=lambda run: run["nodes"])
 
 
 def measured(run: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
@@ -109,10 +88,10 @@ def predict(run: dict[str, Any]) -> dict[str, Any]:
     events = sort_by_time(graph_events(run["dataset"]))
     graph = Graph(events.src.kind, half_life=run.get("half_life"))
     first = len(events) - round(len(events) * run["counted"])
-    for batch in _cut(rows_of(events, np.arange(first)), _WARM):
+    for batch in batches_of(rows_of(events, np.arange(first)), WARM):
         graph.release(apply_batch(graph, batch).left)
     told = dict.fromkeys(counts, Told())
-    for batch in _cut(rows_of(events, np.arange(first, len(events))), run["batch"]):
+    for batch in batches_of(rows_of(events, np.arange(first, len(events))), run["batch"]):
         delta = apply_batch(graph, batch)
         touched = touched_by(delta, graph)
         graph.release(delta.left)
@@ -152,16 +131,6 @@ def touched_by(delta: GraphDelta, graph: Graph) -> Touched:
     after = graph.pull.count[nodes].astype(np.float64)
     came, went = (np.bincount(at, one, len(nodes)) for one in (new * (1 - old), old * (1 - new)))
     return Touched(after - came + went, after, after + went, at.astype(np.int64), old, new)
-
-
-def _cut(events: EventBatch, size: int | None) -> Iterator[EventBatch]:
-    """Cut events into batches of a size, or into time steps."""
-    starts = np.arange(0, len(events), size)
-    if size is None:
-        assert events.t is not None
-        starts = np.flatnonzero(np.diff(events.t, prepend=-np.inf))
-    for start, stop in pairwise([*starts.tolist(), len(events)]):
-        yield rows_of(events, np.arange(start, stop))
 
 
 # ---- what one of each costs --------------------------------------------------------------------------------
@@ -231,7 +200,7 @@ def constants_table(constants: Constants, front: dict[str, Any]) -> str:
         "a first row of the default model": f"{first_row:,.0f} bytes (as-733)",
         "a row of the default model, in *every* shard": f"{default['table_bytes_a_row']:,.0f} bytes",
     }
-    return _table(("what", "costs"), list(said.items()))
+    return rows_table(("what", "costs"), list(said.items()))
 
 
 def checked_rows(
@@ -268,7 +237,7 @@ def checked_table(runs: Runs, large: Runs, predicted: dict[str, Any], constants:
             (name, str(shards), *(f"{ratios[one]:.2f}" if one in ratios else "" for one in _CHECKED))
         )
     names = "graph", "shards", *(one.replace("_", " ") for one in _CHECKED)
-    return f"{_table(names, lines)}\n\n{near} of {total} are within 20 %."
+    return f"{rows_table(names, lines)}\n\n{near} of {total} are within 20 %."
 
 
 def _named(run: dict[str, Any]) -> str:
@@ -300,7 +269,7 @@ def memory_table(constants: Constants, machine: Machine) -> str:
         f"{machine.memory / 1e9:,.0f} GB, filled to {machine.filled:.0%}, {machine.cores} cores and "
         f"{machine.network * 8 / 1e9:,.0f} Gb/s; degrees ~ d^-a, from 1 to the greatest hub."
     )
-    return f"{_table(names, lines)}\n\n{assumed}"
+    return f"{rows_table(names, lines)}\n\n{assumed}"
 
 
 def rates_table(constants: Constants, machine: Machine) -> str:
@@ -332,7 +301,7 @@ def rates_table(constants: Constants, machine: Machine) -> str:
         f"number of shards ({SLOTS:,}, a shard a slot, is the most), and what the front lacks with any "
         "number; where shards are named, they are enough but for the front."
     )
-    return f"{_table(names, lines)}\n\n{assumed}"
+    return f"{rows_table(names, lines)}\n\n{assumed}"
 
 
 def _shown(found: Needs | None) -> tuple[str, ...]:
@@ -348,21 +317,12 @@ def _graphs() -> Iterator[tuple[str, float, Degrees]]:
             yield what, greatest, Degrees.power_law(nodes, 2 * edges, greatest)
 
 
-def _table(names: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
-    rows = (names, ("---",) * len(names), *lines)
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
 def page(root: Path = Path()) -> str:
     """Return the page with fresh tables."""
-    text = (root / PAGE).read_text(encoding="utf-8")
-    for name, block in zip(BLOCKS, _blocks(root), strict=True):
-        text = put_between(text, (f"<!-- {name}: begin -->", f"<!-- {name}: end -->"), f"\n{block}\n")
-    kills = root / SHARDS / "kills.json"
+    blocks, kills = _blocks(root), root / SHARDS / "kills.json"
     if kills.exists():
-        block = kills_table(msgspec.json.decode(kills.read_bytes()))
-        text = put_between(text, ("<!-- kills: begin -->", "<!-- kills: end -->"), f"\n{block}\n")
-    return text
+        blocks["kills"] = kills_table(msgspec.json.decode(kills.read_bytes()))
+    return with_blocks(root / PAGE, {name: f"\n{block}\n" for name, block in blocks.items()})
 
 
 def kills_table(run: dict[str, Any]) -> str:
@@ -393,18 +353,22 @@ def kills_table(run: dict[str, Any]) -> str:
         f"successor: {run['stale_messages_refused']} of their messages were refused, and "
         f"{run['stale_alive']} were left."
     )
-    return f"{_table(names, lines)}\n\n{said}\n\n`python -m dygcn_lab.soak.shard_kills` does it again."
+    return f"{rows_table(names, lines)}\n\n{said}\n\n`python -m dygcn_lab.soak.shard_kills` does it again."
 
 
-def _blocks(root: Path) -> tuple[str, ...]:
+def _blocks(root: Path) -> dict[str, str]:
     runs, large = find_runs(root / SHARDS), find_large(root / SHARDS)
     if not (runs and large and (root / CAPACITY).exists()):
-        return (_MISSING,) * len(BLOCKS)
+        return dict.fromkeys(("constants", "checked", "memory", "rates"), _MISSING)
     files = SCALE, DISK, CAPACITY, FRONT
     scale, disk, raw, front = (msgspec.json.decode((root / one).read_bytes()) for one in files)
     constants, machine = read_constants(runs, large, scale, disk, front), Machine()
-    tables = memory_table(constants, machine), rates_table(constants, machine)
-    return constants_table(constants, front), checked_table(runs, large, raw, constants), *tables
+    return {
+        "constants": constants_table(constants, front),
+        "checked": checked_table(runs, large, raw, constants),
+        "memory": memory_table(constants, machine),
+        "rates": rates_table(constants, machine),
+    }
 
 
 def main(what: str) -> None:
@@ -415,8 +379,7 @@ def main(what: str) -> None:
             "runs": [predict(run) for run in find_runs(SHARDS)],
             "large": [predict_large(run) for run in find_large(SHARDS)],
         }
-        CAPACITY.parent.mkdir(parents=True, exist_ok=True)
-        CAPACITY.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+        write_json(found, CAPACITY)
     elif what == "page":
         PAGE.write_text(page(), encoding="utf-8")
     else:

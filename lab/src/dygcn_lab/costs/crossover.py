@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 import gc
 import math
+import statistics
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dygcn.errors import DatasetError
+from dygcn._progress import Notify
+from dygcn.engine.records import EventBatch, Int64
+from dygcn.errors import DatasetError, MissingExtra
+from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.rivals import WORKERS, median_us, others, recompute
-from dygcn_lab.costs.timing import load_average, parts_of, undisturbed
+from dygcn_lab.costs.timing import load_average, parts_of, timed, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import EventBatch, Int64
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn_lab.costs.rivals import Rival
-    from dygcn_lab.costs.timing import Notify
+from dygcn_lab.testbed.seeding import own_state
 
 GRAPHS = ("arxiv-coauthor", "as-caida", "power-law")
 _SMALL = 1000  # events; of smaller batches more are timed
@@ -33,16 +31,8 @@ _MORE = 50
 def crossing(sizes: Sequence[int], ours: Sequence[float], rival: float) -> float | None:
     """Return the least batch for which the rival is no dearer, None if there is none up to the largest.
 
-    Between two sizes times are taken to follow a power of the size (a straight line, log-log).
-
-    Parameters
-    ----------
-    sizes
-        Of batches, rising.
-    ours
-        What each of them takes.
-    rival
-        What doing everything again takes, whatever the batch.
+    `sizes` rise, and `ours` is the time of each. Between two sizes times are taken to follow a power of the
+    size (a straight line, log-log).
 
     Examples
     --------
@@ -74,7 +64,7 @@ def batch_sizes(edges: int) -> list[int]:
 
 
 def measure_crossovers(
-    names: Sequence[str] = (),
+    graphs: Sequence[str] = (),
     *,
     width: int = 256,
     dim: int = 128,
@@ -86,27 +76,20 @@ def measure_crossovers(
 ) -> dict[str, Any]:
     """Time batches of every size, and all that does without them, in one run on each graph.
 
-    Parameters
-    ----------
-    names
-        Of graphs, see `graph_events`; without any `GRAPHS`, as far as they can be had.
-    sizes
-        Of batches; without any those of `batch_sizes`.
-    repeats
-        Batches of each size, there and back, more of the small ones; and reruns of each rival.
+    Without names, `GRAPHS` as far as they can be had. Small batches are repeated more often.
     """
-    graphs, notes = [], []
-    for name, tell in parts_of(list(names or GRAPHS), notify):
+    rows, notes = [], []
+    for name, tell in parts_of(list(graphs or GRAPHS), notify):
         tell(0, 1, "reading the graph")
         try:
             events = graph_events(name, seed)
         except DatasetError as error:
-            if names:
+            if graphs:
                 raise
             notes.append(f"left out: {name}. {error}")
             continue
         found, more = _measure_graph(events, width, dim, orders, sizes, repeats, seed, tell)
-        graphs.append({"graph": name, **found})
+        rows.append({"graph": name, **found})
         notes += [note for note in more if note not in notes]
         gc.collect()
     return {
@@ -118,7 +101,7 @@ def measure_crossovers(
         "workers": WORKERS,
         "load_average": load_average(),
         "notes": notes,
-        "graphs": graphs,
+        "graphs": rows,
     }
 
 
@@ -195,3 +178,87 @@ def _beside(rival: Rival, batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "cheaper_from_batch": crossing(sizes, ours[0], rival.state_us),
         "cheaper_from_batch_with_vectors": crossing(sizes, ours[1], rival.vectors_us),
     }
+
+
+RECOMPUTE, CLEORA, CLEORA_READY, GCN = (
+    "recompute in place",
+    "Cleora rerun",
+    "Cleora rerun, its graph ready",
+    "GCN forward",
+)
+WORKERS = 2  # cores that others may use
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Microseconds to be right again after any batch, medians."""
+
+    name: str
+    state_us: float
+    vectors_us: float  # with the vectors of all nodes
+
+
+def median_us(seconds: Sequence[float]) -> float:
+    """Return the median in microseconds."""
+    return 1e6 * statistics.median(seconds)
+
+
+def recompute(live: LiveEmbedding, repeats: int) -> Rival:
+    """Time the state from nothing, in place, and the reading of all vectors."""
+    graph, rule = own_state(live).graph, own_state(live).exact
+    nodes = graph.nodes()
+    state, vectors = [], []
+    for _ in range(repeats):
+        with undisturbed():
+            state.append(timed(lambda: rule.rebuild(graph)))
+            vectors.append(state[-1] + timed(lambda: live._vectors_of(nodes)))
+    return Rival(RECOMPUTE, median_us(state), median_us(vectors))
+
+
+def cleora(edges: Int64, dim: int, repeats: int) -> list[Rival]:
+    """Time Cleora as it is judged here, from lines of text in memory and from its own graph."""
+    from dygcn_lab.baselines.cleora import Cleora, edge_lines, read_graph  # noqa: PLC0415
+
+    method, lines = Cleora(dim=dim), edge_lines(edges)
+    whole, ready = [], []
+    for _ in range(repeats):
+        with undisturbed():
+            begun = time.perf_counter()
+            graph = read_graph(lines, WORKERS)
+            built = time.perf_counter()
+            method.propagated(graph, WORKERS)
+            done = time.perf_counter()
+        whole.append(done - begun)
+        ready.append(done - built)
+    both = ((CLEORA, median_us(whole)), (CLEORA_READY, median_us(ready)))
+    return [Rival(name, took, took) for name, took in both]
+
+
+def gcn(edges: Int64, width: int, dim: int, repeats: int) -> list[Rival]:
+    """Time one pass of a two-layer GCN, its matrix and features ready."""
+    from dygcn_lab.baselines.gcn_forward import forward_seconds  # noqa: PLC0415
+
+    took = median_us(forward_seconds(edges, (width, width, dim), WORKERS, repeats))
+    return [Rival(GCN, took, took)]
+
+
+def others(
+    edges: Int64, width: int, dim: int, repeats: int, tell: Callable[[str], None]
+) -> tuple[list[Rival], list[str]]:
+    """Time what others published; return also a note for each that is not installed.
+
+    `edges`: (m, 2), each once; nodes are numbers; `tell`: called before each with its name.
+    """
+    found: list[Rival] = []
+    notes = []
+    runs: dict[str, Callable[[], list[Rival]]] = {
+        CLEORA: lambda: cleora(edges, dim, repeats),
+        GCN: lambda: gcn(edges, width, dim, repeats),
+    }
+    for name, run in runs.items():
+        tell(name)
+        try:
+            found += run()
+        except MissingExtra as error:
+            notes.append(f"left out: {name}. {error}")
+    return found, notes

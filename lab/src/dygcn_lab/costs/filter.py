@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -21,13 +22,9 @@ import pyarrow.parquet as pq
 
 import dygcn
 from dygcn.engine.filter.head import ROWS
+from dygcn.engine.records import Float64, Int64
+from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.costs.timing import load_average
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Float64, Int64
-    from dygcn.live.embedding import LiveEmbedding
 
 FITTED, EVENTS, TURNS = 0.8, 3_000, 5
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.constants import FEW, SMALLEST_BLOCK
+from dygcn.engine.models.model import Model
 from dygcn.engine.propagation.sums import Sums
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Int64
+from dygcn.engine.records import Int64
 
 ARC = 4 + 8  # other end, weight
 CONTACT = 8 + 4  # last contact and count, of a node or beside an arc, in a model that looks at times
@@ -28,11 +27,6 @@ SUM = 8 + 4  # degree and slot, for each order
 
 def predict(degrees: Int64, model: Model) -> dict[str, int]:
     """Return the bytes that a graph with int64 ids and unit weights needs, by part.
-
-    Parameters
-    ----------
-    degrees
-        Of every node.
 
     Examples
     --------
@@ -101,3 +95,19 @@ def _status(field: str) -> int:
 def peak_bytes() -> int:
     """Return the most memory that the process ever had, or 0."""
     return _status("VmHWM")
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor seconds of a process that still runs; 0 where the system does not tell.
+
+    Examples
+    --------
+    >>> processor_seconds(os.getpid()) >= 0
+    True
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyarrow import flight
@@ -23,17 +23,14 @@ from dygcn.cluster.messages import Events
 from dygcn.cluster.queries import OutcomeReply
 from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.events import id_column, read_events, rows_of, sort_by_time
+from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.shards import Shards, batches_of
 from dygcn_lab.costs.timing import load_average
+from dygcn_lab.report.blocks import write_json
 from dygcn_lab.testbed.divided import divide
-from dygcn_lab.testbed.own_state import own_state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dygcn.live.embedding import LiveEmbedding
+from dygcn_lab.testbed.seeding import own_state
 
 TOLD = "changes", "first_rows", "messages", "bytes"
 FRONT = Path("results/shards/front.json")
@@ -149,9 +146,7 @@ def _cache_bytes(live: LiveEmbedding) -> float:
 def main() -> None:
     """Measure, and write."""
     found = {"messages": messages(), "moved": moved(), "default_model": default_model()}
-    FRONT.write_bytes(
-        msgspec.json.format(msgspec.json.encode(found | {"load_average": load_average()})) + b"\n"
-    )
+    write_json(found | {"load_average": load_average()}, FRONT)
 
 
 if __name__ == "__main__":

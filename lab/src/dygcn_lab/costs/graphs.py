@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
 from dygcn.datasets import events_by_name
 from dygcn.engine.events import read_events
-from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.engine.records import EventBatch, Float, IdColumn, Int64
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dygcn.engine.records import Float, Int64
 
 OGBN_ARXIV = (169_343, 1_040_000)  # nodes and edges of the power law
 DEGREES = (4, 1000)  # least and greatest expected degree of `steady`
@@ -34,12 +30,9 @@ Draw: TypeAlias = "Callable[..., tuple[Int64, Int64]]"
 def graph_events(name: str, seed: int = 0) -> EventBatch:
     """Return the events of a graph by name.
 
-    Parameters
-    ----------
-    name
-        A data set (`dygcn.datasets.names`), a path, or a random graph: ``power-law`` (of ogbn-arxiv's size),
-        ``power-law-50k-300k``, ``rmat-1m-10m``, ``steady-1m-10m``, with so many nodes and edges (fewer edges
-        where so many hardly fit, and no node without one).
+    `name`: a data set (`dygcn.datasets.names`), a path, or a random graph: ``power-law`` (of ogbn-arxiv's
+    size), ``power-law-50k-300k``, ``rmat-1m-10m``, ``steady-1m-10m``, with so many nodes and edges (fewer
+    edges where so many hardly fit, and no node without one).
 
     Examples
     --------

@@ -11,32 +11,32 @@ vectors of nodes drawn by degree, from a reader process, by turns.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import statistics
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import product
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from dygcn.live.fitting import fit
 from dygcn.live.shared import RowReader, SharedRows
+from dygcn_lab.costs.clients import beside
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.hubs import PAGE, Worker, written
-from dygcn_lab.costs.service_reads import ASKED, Wrk, reader_of, served
-from dygcn_lab.report.blocks import put_between
-from dygcn_lab.testbed.own_state import own_state
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+from dygcn_lab.costs.hubs import PAGE, READS, Worker, written
+from dygcn_lab.costs.service_reads import ASKED, Wrk, reader_of
+from dygcn_lab.report.blocks import with_blocks
+from dygcn_lab.report.tables import rows_table
+from dygcn_lab.testbed.seeding import own_state
+from dygcn_lab.testbed.served import served_process
 
 RESULT = Path("results/hubs/readers.json")
-HTTP, HTTP_MARKS = Path("results/hubs/http.json"), ("<!-- hub http: begin -->", "<!-- hub http: end -->")
-MARKS = "<!-- hub readers: begin -->", "<!-- hub readers: end -->"
+HTTP = Path("results/hubs/http.json")
 RATE, SECONDS = 10_000, 5.0
 _SIZES = 1, 10, 100  # events of a batch
 _MANY = 100  # vectors of a read
@@ -68,10 +68,7 @@ class _CountedReader(RowReader):
 def _serve(to: Connection, handle: bytes, names: dict[str, list[Any]]) -> None:
     reader = _CountedReader(handle)
     while True:
-        request = to.recv()
-        if request is None:
-            return
-        which, many, seconds = request
+        which, many, seconds = to.recv()
         to.send(reader.read(names[which], many, seconds))
 
 
@@ -80,31 +77,16 @@ def measure(name: str) -> dict[str, Any]:
     worker = Worker(name)
     live = worker.live
     rows = SharedRows(own_state(live), lambda: live.version)
-    names = {
-        which: [worker.names[node] for node in worker.reads[which].tolist()]
-        for which in ("uniform", "by degree", "greatest")
-    }
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, rows.handle(), names), daemon=True)
-    process.start()
+    names = {which: [worker.names[node] for node in worker.reads[which].tolist()] for which in READS}
     lines = []
-    for size in (0, *_SIZES):
-        for which in names:
-            for many in (False, True):
-                ours.send((which, many, SECONDS))
-                events, spent = _write_beside(worker, size, ours)
-                line = {
-                    "batch": size,
-                    "nodes": which,
-                    "many": many,
-                    "events_a_second": events,
-                    "writer_busy": spent,
-                }
-                lines.append(line | ours.recv())
-                click.echo(json.dumps(lines[-1]))
-    ours.send(None)
-    process.join()
+    with beside(_serve, rows.handle(), names) as (_, reader):
+        for size, which, many in product((0, *_SIZES), READS, (False, True)):
+            reader.send((which, many, SECONDS))
+            events, spent = _write_beside(worker, size, reader)
+            line = {"batch": size, "nodes": which, "many": many}
+            line |= {"events_a_second": events, "writer_busy": spent}
+            lines.append(line | reader.recv())
+            click.echo(json.dumps(lines[-1]))
     rows.close()
     return {"name": name, "greatest": int(worker.degree.max()), "lines": lines}
 
@@ -140,8 +122,8 @@ def measure_http(name: str, seconds: int = 5, repeats: int = 7) -> dict[str, Any
         for kind, heavy_from in (("pulled", "128"), ("pushed", "inf")):
             live.save(f"{folder}/{kind}")
             os.environ["DYGCN_HEAVY_FROM"] = heavy_from
-            address, process = stack.enter_context(served(f"{folder}/{kind}"))
-            services[kind] = address, reader_of(process)
+            one = stack.enter_context(served_process(Path(folder, kind), readers=1))
+            services[kind] = one.address, reader_of(one.pid)
         del os.environ["DYGCN_HEAVY_FROM"]
         rounds = [
             {kind: wrk.run(where[0], seconds, where[1]) for kind, where in services.items()}
@@ -167,7 +149,7 @@ def over_http_line(found: dict[str, Any]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return a table in Markdown."""
-    head = (
+    columns = (
         "graph",
         "batches of",
         "events a second",
@@ -176,27 +158,17 @@ def table(rows: list[dict[str, Any]]) -> str:
         "us, median",
         "p99",
         "again",
-        "asked",
     )
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
-    for row in rows:
-        for one in row["lines"]:
-            sizes = str(one["batch"]) if one["batch"] else "no events"
-            cells = (
-                row["name"],
-                sizes,
-                f"{one['events_a_second']:,.0f}",
-                one["nodes"],
-                str(_MANY if one["many"] else 1),
-            )
-            shown = (
-                f"{one['median_us']:,.0f}",
-                f"{one['p99_us']:,.0f}",
-                f"{one['again']:.3%}",
-                f"{one['asked']:.3%}",
-            )
-            lines.append("| " + " | ".join((*cells, *shown)) + " |")
-    return "\n".join(lines)
+    cells = [
+        (
+            *(row["name"], str(one["batch"] or "no events"), f"{one['events_a_second']:,.0f}", one["nodes"]),
+            *(str(_MANY if one["many"] else 1), f"{one['median_us']:,.0f}", f"{one['p99_us']:,.0f}"),
+            *(f"{one['again']:.3%}", f"{one['asked']:.3%}"),
+        )
+        for row in rows
+        for one in row["lines"]
+    ]
+    return rows_table((*columns, "asked"), cells)
 
 
 @click.command()
@@ -211,12 +183,12 @@ def main(names: tuple[str, ...], over_http: bool, write: bool) -> None:
             click.echo(json.dumps(compared))
             if write:
                 HTTP.write_text(json.dumps(compared, indent=1) + "\n")
-                PAGE.write_text(put_between(PAGE.read_text(), HTTP_MARKS, over_http_line(compared)))
+                PAGE.write_text(with_blocks(PAGE, {"hub http": over_http_line(compared)}))
             continue
         found = measure(name)
         if write:
             rows = written(RESULT, found)
-            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(rows)))
+            PAGE.write_text(with_blocks(PAGE, {"hub readers": table(rows)}))
 
 
 if __name__ == "__main__":

@@ -25,20 +25,18 @@ from dygcn.engine.events import id_column
 from dygcn.engine.models.readout import Readout
 from dygcn_lab.costs.graphs import _pairs_by_chance, distinct_edges, graph_events
 from dygcn_lab.costs.kinds import random_walks
-from dygcn_lab.report.blocks import put_between
-from dygcn_lab.testbed.own_state import own_state
+from dygcn_lab.report.blocks import with_blocks
+from dygcn_lab.report.tables import rows_table
+from dygcn_lab.testbed.seeding import own_state
 
 RESULT, PAGE = Path("results/hubs/hubs.json"), Path("docs/scale.md")
-MARKS = "<!-- hubs: begin -->", "<!-- hubs: end -->"
 HUBS = "hubs"  # the name of a random graph with greater hubs than a power law of `graphs` has
 _STEEP = 0.75  # chance of a node ~ rank^-0.75: of 1 M nodes and 8 M edges the first has about 100,000
 _TURNS, _SINGLES, _BATCH, _BATCHES = 10, 200, 10_000, 5
 _READS, _GREATEST = 2_000, 50
 _NARROW = 16
-COUNTS, COUNTS_MARKS = (
-    Path("results/hubs/counts.json"),
-    ("<!-- hub counts: begin -->", "<!-- hub counts: end -->"),
-)
+COUNTS = Path("results/hubs/counts.json")
+READS = "uniform", "by degree", "greatest"
 
 
 def events_of(name: str) -> Any:
@@ -132,43 +130,35 @@ class Worker:
         return {"us": 1e6 * (time.perf_counter() - begun) / len(names)}
 
     def toggles(self) -> dict[str, Any]:
-        """Toggle one edge at each boundary of the tiers up to the greatest hub."""
+        """Toggle one edge at each boundary of the tiers up to the greatest hub, and away from it."""
         live, found, bound = self.live, [], 128
         while bound <= self.degree.max():
             hub = int(np.argmin(np.abs(self.degree - bound * 1.0)))
             there = set(live._state.graph.pull.arcs(np.array([hub], np.int32))[1].tolist()) | {hub}
             light = [node for node in np.flatnonzero(self.degree == 2).tolist() if node not in there]
-            if abs(self.degree[hub] - bound) > min(bound // 4, len(light) - 2):
-                bound *= 2
-                continue
-            near = [
-                (self.names[hub], self.names[node]) for node in light[: max(0, bound - 1 - self.degree[hub])]
-            ]
-            far = [
-                (self.names[hub], self.names[node])
-                for node in list(there - {hub})[: max(0, self.degree[hub] - bound + 1)]
-            ]
-            if near:
-                live.update(add=near)
-            if far:
-                live.update(remove=far)
-            us: list[float] = []
-            edge, usual = (self.names[hub], self.names[light[-1]]), []
-            for change in 100 * _there_and_back(edge):
-                begun = time.perf_counter()
-                live.update(**change)
-                us.append(1e6 * (time.perf_counter() - begun))
-            if near:
-                live.update(remove=near)
-            if far:
-                live.update(add=far)
-            for change in 100 * _there_and_back(edge):
-                begun = time.perf_counter()
-                live.update(**change)
-                usual.append(1e6 * (time.perf_counter() - begun))
-            found.append({"bound": bound, "mean": np.mean(us), "most": max(us), "usual": np.mean(usual)})
+            if abs(self.degree[hub] - bound) <= min(bound // 4, len(light) - 2):
+                missing = int(bound - 1 - self.degree[hub])
+                ends = light[:missing] if missing > 0 else list(there - {hub})[:-missing]
+                edges = [(self.names[hub], self.names[node]) for node in ends]
+                ways = ("add", "remove") if missing > 0 else ("remove", "add")
+                edge = self.names[hub], self.names[light[-1]]
+                took = []
+                for way in ways:
+                    live.update(**{way: edges})
+                    took.append(self._toggled(edge))
+                at, usual = took
+                found.append({"bound": bound, "mean": np.mean(at), "most": max(at), "usual": np.mean(usual)})
             bound *= 2
         return {"found": found}
+
+    def _toggled(self, edge: tuple[Any, Any]) -> list[float]:
+        """Return the microseconds of an edge that comes and goes a hundred times."""
+        took = []
+        for change in 100 * _there_and_back(edge):
+            begun = time.perf_counter()
+            self.live.update(**change)
+            took.append(1e6 * (time.perf_counter() - begun))
+        return took
 
     def about(self) -> dict[str, Any]:
         """Return sizes, and a digest."""
@@ -239,17 +229,19 @@ def measure(name: str, other: Path | None) -> dict[str, Any]:
     if other is not None:
         engines["before"] = _Engine(name, "inf", other)
     found: dict[str, dict[str, Any]] = {key: engine.ask("about") for key, engine in engines.items()}
-    singles: dict[str, list[Any]] = {key: [] for key in engines}
-    batches: dict[str, list[float]] = {key: [] for key in engines}
-    for turn in range(_TURNS):
-        for key, engine in engines.items():
-            singles[key].append(engine.ask("singles", turn))
-    for turn in range(_BATCHES):
-        for key, engine in engines.items():
-            batches[key].append(engine.ask("batch", turn)["us"])
+
+    def by_turns(count: int, call: str, *arguments: object, numbered: bool = False) -> dict[str, list[Any]]:
+        answers: dict[str, list[Any]] = {key: [] for key in engines}
+        for turn in range(count):
+            for key, engine in engines.items():
+                answers[key].append(engine.ask(call, *arguments, *([turn] if numbered else [])))
+        return answers
+
+    singles = by_turns(_TURNS, "singles", numbered=True)
+    batches = by_turns(_BATCHES, "batch", numbered=True)
     for key in engines:
-        us = np.concatenate([one["us"] for one in singles[key]])
-        rows = np.concatenate([one["rows"] for one in singles[key]])
+        us, rows = (np.concatenate([one[what] for one in singles[key]]) for what in ("us", "rows"))
+        of_batches = [one["us"] for one in batches[key]]
         found[key] |= {
             "event_us": float(np.mean(us)),
             "event_median_us": float(np.median(us)),
@@ -257,33 +249,27 @@ def measure(name: str, other: Path | None) -> dict[str, Any]:
             "rows": float(np.mean(rows)),
             "rows_p99": float(np.quantile(rows, 0.99)),
             "rows_most": int(rows.max()),
-            "batch_event_us": float(np.median(batches[key])),
-            "batches": batches[key],
+            "batch_event_us": float(np.median(of_batches)),
+            "batches": of_batches,
         }
-    for which in ("uniform", "by degree", "greatest"):
-        reads: dict[str, list[float]] = {key: [] for key in engines}
-        sums = set()
-        for _ in range(_TURNS):
-            for key, engine in engines.items():
-                answer = engine.ask("read", which)
-                reads[key].append(answer["us"])
-                sums.add(answer["sum"])
-        if len(sums) > 1:
-            raise SystemExit(f"{name}: engines read other vectors: {sums}")
-        for key in engines:
-            found[key][f"read_{which.replace(' ', '_')}_us"] = float(np.median(reads[key]))
-    each: dict[str, list[float]] = {key: [] for key in engines}
-    for _ in range(_TURNS):
-        for key, engine in engines.items():
-            each[key].append(engine.ask("read_each")["us"])
-    for key in engines:
-        found[key]["read_each_us"] = float(np.median(each[key]))
+    for which in READS:
+        reads = by_turns(_TURNS, "read", which)
+        if len({one["sum"] for answers in reads.values() for one in answers}) > 1:
+            raise SystemExit(f"{name}: engines read other vectors")
+        for key, answers in reads.items():
+            found[key][f"read_{which.replace(' ', '_')}_us"] = _median_us(answers)
+    for key, answers in by_turns(_TURNS, "read_each").items():
+        found[key]["read_each_us"] = _median_us(answers)
     if len({each["digest"] for each in found.values()}) > 1:
         raise SystemExit(f"{name}: engines have other digests")
     found["tiers"]["toggles"] = engines["tiers"].ask("toggles")["found"]
     for engine in engines.values():
         engine.end()
     return {"name": name, **found}
+
+
+def _median_us(answers: list[Any]) -> float:
+    return float(np.median([one["us"] for one in answers]))
 
 
 def count(name: str) -> dict[str, Any]:
@@ -301,45 +287,41 @@ def count(name: str) -> dict[str, Any]:
 
 def counts_table(lines: list[dict[str, Any]]) -> str:
     """Return a table in Markdown: rows an event, and messages that a read pulls."""
-    head = (
-        "graph, greatest hub",
-        "rows an event, if pushed to all",
-        "rows an event",
-        "99th percentile",
-        "most",
+    columns = (
+        *(
+            "graph, greatest hub",
+            "rows an event, if pushed to all",
+            "rows an event",
+            "99th percentile",
+            "most",
+        ),
+        *("messages pulled by a read: nodes drawn evenly, most", "by degree, most"),
     )
-    reads = "messages pulled by a read: nodes drawn evenly, most", "by degree, most"
-    rows = ["| " + " | ".join(head + reads) + " |", "| " + " | ".join(["---"] * 7) + " |"]
+    rows = []
     for one in lines:
         cells = f"{one['name']}, {one['greatest']:,}", f"{one['pushed_to_all']:,.0f}", f"{one['rows']:,.0f}"
         most = f"{one['rows_p99']:,.0f}", f"{one['rows_most']:,}"
-        pulled = [
-            f"{mean:,.1f}, {top:,}" for mean, top in (one["pulled"][key] for key in ("uniform", "by degree"))
-        ]
-        rows.append("| " + " | ".join((*cells, *most, *pulled)) + " |")
-    return "\n".join(rows)
+        pulled = (f"{mean:,.1f}, {top:,}" for mean, top in map(one["pulled"].get, READS[:2]))
+        rows.append([*cells, *most, *pulled])
+    return rows_table(columns, rows)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return a table in Markdown: this engine, the same pushing to all, the one before."""
-    head = ["graph", "greatest hub", "what", "with tiers", "pushed to all", "engine before tiers"]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    lines = []
     for row in rows:
         name, hub = row["name"], f"{row['tiers']['greatest']:,}"
         for key, what in _SHOWN.items():
-            found = [
-                row[engine].get(key) if engine in row else None for engine in ("tiers", "pushed", "before")
-            ]
-            cells = ["" if one is None else f"{one:,.1f}" for one in found]
-            lines.append("| " + " | ".join([name, hub, what, *cells]) + " |")
+            found = [row.get(engine, {}).get(key) for engine in ("tiers", "pushed", "before")]
+            lines.append([name, hub, what, *("" if one is None else f"{one:,.1f}" for one in found)])
             name = hub = ""
         toggles = row["tiers"].get("toggles", [])
-        for key, what in (("mean", "mean"), ("most", "greatest")):
-            ratios = [f"{one['bound']:,}: {one[key] / one['usual']:.1f}" for one in toggles]
-            if ratios:
-                cells = [f"one edge comes and goes at a bound of a tier, {what} us over the usual mean"]
-                lines.append("| " + " | ".join(["", "", *cells, "; ".join(ratios), "", ""]) + " |")
-    return "\n".join(lines)
+        for key, what in (("mean", "mean"), ("most", "greatest")) if toggles else ():
+            ratios = "; ".join(f"{one['bound']:,}: {one[key] / one['usual']:.1f}" for one in toggles)
+            says = f"one edge comes and goes at a bound of a tier, {what} us over the usual mean"
+            lines.append(["", "", says, ratios, "", ""])
+    columns = "graph", "greatest hub", "what", "with tiers", "pushed to all", "engine before tiers"
+    return rows_table(columns, lines)
 
 
 _SHOWN = {
@@ -379,11 +361,9 @@ def main(names: tuple[str, ...], other: Path | None, served: bool, counts: bool,
     for name in names:
         found = count(name) if counts else measure(name, other)
         click.echo(json.dumps(found, indent=1))
-        if write and counts:
-            text = counts_table(written(COUNTS, found))
-            PAGE.write_text(put_between(PAGE.read_text(), COUNTS_MARKS, text))
-        elif write:
-            PAGE.write_text(put_between(PAGE.read_text(), MARKS, table(written(RESULT, found))))
+        if write:
+            block, file, make = ("hub counts", COUNTS, counts_table) if counts else ("hubs", RESULT, table)
+            PAGE.write_text(with_blocks(PAGE, {block: make(written(file, found))}))
 
 
 if __name__ == "__main__":

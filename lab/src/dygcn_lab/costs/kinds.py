@@ -1,22 +1,19 @@
 """What each kind of features costs, side by side on one graph: bytes, an update, a read; and a whole fit.
 
-``python -m dygcn_lab.costs.kinds`` measures all of it and writes ``results/costs/kinds.json``. Updates and
-reads are measured with random rows and untrained matrices: they cost the same. A fit runs in a process of
-its own.
+Updates and reads are measured with random rows and untrained matrices: they cost the same. A fit runs in a
+process of its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-import msgspec
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.events import join_ids, take
 from dygcn.engine.features.inputs import RowTable, Walks
 from dygcn.engine.graph.ids import IdMap
@@ -24,30 +21,21 @@ from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation import ExactRule
-from dygcn.live.embedding import start
+from dygcn.engine.records import EventBatch, Nodes
+from dygcn.live.embedding import LiveEmbedding, start
 from dygcn.live.fitting import fit
 from dygcn_lab.costs.footprint import peak_bytes
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.results import write_result
-from dygcn_lab.costs.timing import load_average, parts_of, undisturbed
+from dygcn_lab.costs.timing import in_a_process, load_average, parts_of, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of
-from dygcn_lab.testbed.own_state import own_state
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import EventBatch, Nodes
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn_lab.costs.timing import Notify
+from dygcn_lab.testbed.seeding import own_state
 
 GRAPHS = ("arxiv-coauthor", "as-caida", "power-law-170k-1m")
 FITS = (("arxiv-coauthor", "walks"), ("as-733", "walks"), ("as-733", "hashed"), ("power-law-3m-30m", "walks"))
 KINDS = ("hashed", "walks")
 DIM = 128
-RESULT = Path("results/costs/kinds.json")
 _READS, _SINGLES, _BATCHES, _BATCH, _BLOCKS = 2000, 600, 12, 1000, 5
-_FIT = "import sys; from dygcn_lab.costs.kinds import work; work(sys.argv[1], sys.argv[2])"
 
 
 def walks_of(events: EventBatch, dim: int = DIM, orders: int = 2, seed: int = 0) -> LiveEmbedding:
@@ -80,18 +68,16 @@ def state_bytes(live: LiveEmbedding) -> dict[str, int]:
     return {"sums_bytes": round(sums / len(live)), "table_bytes": round(rows / len(live))}
 
 
-def measure_kinds(
-    graphs: Sequence[str] = GRAPHS, fits: Sequence[tuple[str, str]] = FITS, notify: Notify | None = None
-) -> dict[str, Any]:
-    """Measure updates and reads of both kinds on each graph, by turns, and then whole fits."""
+def measure_kinds(graphs: Sequence[str] = (), *, notify: Notify | None = None) -> dict[str, Any]:
+    """Measure updates and reads of both kinds on each graph, by turns; without graphs, fits as well."""
     rows: list[dict[str, Any]] = []
-    for name, tell in parts_of(list(graphs), notify):
+    for name, tell in parts_of(list(graphs or GRAPHS), notify):
         tell(0, 2, "loading the graph")
         events = graph_events(name, 0)
         lives = {"hashed": live_of(events), "walks": walks_of(events)}
         tell(1, 2, "updating and reading")
         rows += _compare(name, lives, events)
-    found = [_fit_apart(*each) for each in fits]
+    found = [] if graphs else [in_a_process(_fit, *each) for each in FITS]
     return {"kind": "kinds", "load_average": load_average(), "rows": rows, "fits": found}
 
 
@@ -149,15 +135,8 @@ def _seconds_of_a_read(readout: Readout, node: Nodes) -> float:
     return time.perf_counter() - begun
 
 
-def _fit_apart(graph: str, features: str) -> dict[str, Any]:
-    command = [sys.executable, "-c", _FIT, graph, features]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    row: dict[str, Any] = msgspec.json.decode(done.stdout)
-    return row
-
-
-def work(graph: str, features: str) -> None:
-    """Fit in this process, compiled before, and write what it took to the standard output, as JSON."""
+def _fit(graph: str, features: str) -> dict[str, Any]:
+    """Fit in this process, after a small fit."""
     pairs = np.random.default_rng(0).integers(0, 300, (2000, 2))
     fit({"src": pairs[:, 0], "dst": pairs[:, 1], "t": np.arange(2000)}, dim=DIM, steps=8, features=features)
     events = graph_events(graph, 0)
@@ -165,7 +144,7 @@ def work(graph: str, features: str) -> None:
     begun, begun_cpu = time.perf_counter(), time.process_time()
     live = fit(events, dim=DIM, features=features)
     table = live.model.table
-    row = {
+    return {
         "graph": graph,
         "features": features,
         "nodes": len(live),
@@ -179,8 +158,3 @@ def work(graph: str, features: str) -> None:
         "peak_bytes": peak_bytes(),
         "load_average": load_average(),
     }
-    sys.stdout.write(msgspec.json.encode(row).decode())
-
-
-if __name__ == "__main__":
-    write_result(measure_kinds(), RESULT)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gc
 import statistics
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.costs.footprint import peak_bytes, predict, resident_bytes
 from dygcn_lab.costs.timing import load_average, parts_of, timed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of, load_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn_lab.costs.timing import Notify
 
 _BATCH = 1000
 _UPDATES = 10
@@ -28,7 +25,7 @@ _WARM = 0.1  # of the events, before the process is measured for the first time
 
 
 def measure_memory(
-    names: Sequence[str],
+    graphs: Sequence[str] = (),
     *,
     width: int = 64,
     orders: int = 2,
@@ -36,18 +33,15 @@ def measure_memory(
     seed: int = 0,
     notify: Notify | None = None,
 ) -> dict[str, Any]:
-    """Load graphs one by one, and compare what the process grew by with what was predicted.
+    """Load graphs one by one, and compare the growth of the process with the prediction.
 
-    Parameters
-    ----------
-    churn
-        So many events of ids that come and go, on a small graph, at the end; see `measure_churn`.
+    In the end, on a small graph, `churn` events of ids that come and go; see `measure_churn`.
     """
     rows = []
     _measure_graph(
         "power-law-1k-5k", width, orders, seed, lambda *_: None
     )  # the code itself takes memory, too
-    for name, tell in parts_of(names, notify):
+    for name, tell in parts_of(graphs or ("power-law",), notify):
         rows.append(_measure_graph(name, width, orders, seed, tell))
         gc.collect()
     result = {

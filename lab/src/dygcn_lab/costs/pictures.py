@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dygcn.cli.printing import plain
-from dygcn_lab.costs.rivals import CLEORA, CLEORA_READY, GCN, RECOMPUTE
+from dygcn_lab.costs.crossover import CLEORA, CLEORA_READY, GCN, RECOMPUTE
+from dygcn_lab.costs.results import Result
 from dygcn_lab.costs.tables import batch_text, size_text
 from dygcn_lab.report.panels import OTHERS, OURS, panels, save, white_edge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from dygcn_lab.costs.results import Result
 
 SHADES = ("#9ec9e8", "#4f9bd0", "#1f5f99", "#0d3357", "#061a2c")  # light to dark, by size of batch
 _FAR = 8  # times; bars that differ by more are drawn on a log scale

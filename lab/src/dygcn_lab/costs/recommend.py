@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average, parts_of
-
-if TYPE_CHECKING:
-    from dygcn_lab.costs.timing import Notify
 
 GRAPHS = ("college-msg", "as-733", "hepth-collab", "sx-mathoverflow", "digg-reply")
 NODES, K, SEED = 100, 10, 0
@@ -30,17 +28,7 @@ ASKED = {
 def measure_recommend(
     graphs: Sequence[str] = (), *, nodes: int = NODES, k: int = K, notify: Notify | None = None
 ) -> dict[str, Any]:
-    """Compare `recommend` with scoring everyone, for random nodes of each graph.
-
-    Parameters
-    ----------
-    graphs
-        See `graph_events`.
-    nodes
-        How many nodes are asked for, drawn with a fixed seed.
-    k
-        How many recommendations each.
-    """
+    """Compare `recommend` with scoring everyone, for so many nodes of each graph, drawn with a fixed seed."""
     rows = []
     for name, tell in parts_of(list(graphs or GRAPHS), notify):
         tell(0, 4, "fitting")

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
 from dygcn.errors import DygcnError, OptionError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 Result: TypeAlias = dict[str, Any]
 """What one command measured."""
+ONCE = "engines", "reads"
+"""Kinds that no command measures any more: beside the last build whose loops were compiled at run time."""
 KINDS = (
-    "update",
-    "crossover",
-    "scale",
-    "memory",
-    "tolerance",
-    "threads",
-    "base",
-    "kinds",
-    "score",
-    "recommend",
-    "engines",
-    "reads",
-    "service",
-    "start",
+    *("update", "crossover", "scale", "memory", "tolerance", "threads", "base", "kinds", "score"),
+    *("recommend", *ONCE, "service", "start"),
 )
+
+
+def command_of(kind: str) -> str:
+    """Return the command that measures a kind, or nothing."""
+    return "" if kind in ONCE else f"dygcn bench {kind} --json"
 
 
 def read_results(files: Iterable[Path]) -> dict[str, Result]:
@@ -50,21 +43,9 @@ def read_results(files: Iterable[Path]) -> dict[str, Result]:
 
 
 def rows_of(result: Result) -> list[dict[str, Any]]:
-    """Return what a result measured as flat rows.
-
-    Examples
-    --------
-    >>> rows_of({"kind": "crossover", "graphs": [{"graph": "g", "rivals": [{"name": "r", "state_us": 1.0}]}]})
-    [{'graph': 'g', 'name': 'r', 'state_us': 1.0}]
-    """
+    """Return the measurements of a result as flat rows."""
     rows: list[dict[str, Any]]
     if result["kind"] == "crossover":
         return [{"graph": graph["graph"], **rival} for graph in result["graphs"] for rival in graph["rivals"]]
     rows = result["batches" if result["kind"] == "update" else "rows"]
     return [*rows, *result.get("services", ()), *([result["churn"]] if "churn" in result else [])]
-
-
-def write_result(result: Result, file: Path) -> None:
-    """Write a result as a file that people can read, too."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from dygcn._progress import Notify
 from dygcn_lab.costs.bare import compiled_loop
 from dygcn_lab.costs.footprint import peak_bytes
 from dygcn_lab.costs.timing import load_average, parts_of
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import batch_cost, load_graph
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn_lab.costs.timing import Notify
-
 
 _SINGLES = 2000
 
@@ -32,17 +28,7 @@ def measure_scale(
     seed: int = 0,
     notify: Notify | None = None,
 ) -> dict[str, Any]:
-    """Time batches on random graphs of one distribution of degrees, from the smallest graph to the largest.
-
-    Parameters
-    ----------
-    nodes
-        Of the graphs.
-    degree
-        Mean degree of all of them; see `dygcn_lab.costs.graphs.steady`.
-    batch
-        Adds and removes in a batch.
-    """
+    """Time batches on random graphs of one distribution of degrees (see `graphs.steady`), by their size."""
     compiled_loop()
     names = [f"steady-{count}-{count * degree // 2}" for count in sorted(set(nodes))]
     rows = []

@@ -7,29 +7,25 @@ one without either, whose score is the cosine. Rows and heads are random: traine
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dygcn._progress import Notify
 from dygcn.engine.events import cut_steps, sort_by_time
 from dygcn.engine.history.columns import NAMES
 from dygcn.engine.models.choices import time_unit
 from dygcn.engine.models.links import PAST, TRAITS, LinkHead, NextHead, count_products
+from dygcn.engine.models.model import Model
+from dygcn.engine.records import EventBatch
 from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.kinds import DIM, random_walks
 from dygcn_lab.costs.timing import load_average, median_ratio, parts_of, spread, timed, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch
-    from dygcn_lab.costs.timing import Notify
 
 GRAPHS, SMALL_GRAPHS = ("hepth-collab", "power-law-170k-1m"), ("hepth-collab", "power-law-2k-20k")
 PAIRS = {1: 1000, 100: 300, 10_000: 40}  # pairs at once, and how often
@@ -44,15 +40,7 @@ Lives: TypeAlias = tuple[LiveEmbedding, LiveEmbedding, LiveEmbedding]
 def measure_score(
     graphs: Sequence[str] = (), *, quick: bool = False, notify: Notify | None = None
 ) -> dict[str, Any]:
-    """Measure bytes, updates and scores on each graph.
-
-    Parameters
-    ----------
-    graphs
-        See `graph_events`; a graph without times gets its order as times.
-    quick
-        A small random graph in the place of the large one, and few repeats.
-    """
+    """Measure bytes, updates and scores on each graph; quick: on a small random one, with few repeats."""
     names = list(graphs or (SMALL_GRAPHS if quick else GRAPHS))
     rows, sizes, updates = [], [], []
     for name, tell in parts_of(names, notify):

@@ -14,32 +14,33 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn._progress import Notify
+from dygcn.errors import DygcnError
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
-from dygcn_lab.costs.asking import asking
+from dygcn_lab.costs.clients import JSON, asking, bare_route, sending
+from dygcn_lab.costs.footprint import processor_seconds
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.lifecycle import measure_lifecycle
-from dygcn_lab.costs.sending import Sender
-from dygcn_lab.costs.serving import processor_seconds
 from dygcn_lab.costs.timing import load_average
-from dygcn_lab.testbed.subprocess_ready import started
+from dygcn_lab.testbed.served import served_process
 
 with extra("serve"):
     import httpx
 
-if TYPE_CHECKING:
-    from dygcn_lab.costs.timing import Notify
 
 GRAPH, RATE, SIZE = "arxiv-coauthor", 5_000, 100
 ASKED = 20_000  # different nodes that wrk asks for
+STATES = "right after it is ready", "while events come", "quiet, the index is built"
+_PATIENCE = 600.0  # seconds
 _RATE = re.compile(r"Requests/sec:\s+([0-9.]+)")
 _P99 = re.compile(r"99%\s+([0-9.]+)(us|ms|s)\b")
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -51,40 +52,8 @@ function request() at = at %% #ids + 1; return wrk.format("GET", "/v1/vectors/" 
 """
 
 
-@contextmanager
-def served(folder: str, readers: int = 1) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Serve a folder in a process of its own."""
-    process, address = started("dygcn_lab.costs.load_server", [folder, str(readers)])
-    try:
-        yield address, process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
-
-
-@contextmanager
-def bare(body: bytes, folder: str) -> Iterator[tuple[str, int]]:
-    """Serve the same bytes to everybody; yield the address and the process."""
-    path = Path(folder, "body.json")
-    path.write_bytes(body)
-    process, address = started("dygcn_lab.costs.bare_server", [str(path)])
-    try:
-        yield address, process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
 class Wrk:
-    """The load generator, asking for vectors of given nodes.
-
-    Parameters
-    ----------
-    ids
-        Which nodes, in turns.
-    folder
-        For its script.
-    """
+    """The load generator, asking for vectors of given nodes in turns; its script is in a folder."""
 
     def __init__(self, ids: Sequence[int], folder: str) -> None:
         if shutil.which("wrk") is None:
@@ -112,12 +81,11 @@ class Wrk:
         }
 
 
-def reader_of(process: subprocess.Popen[str]) -> int:
-    """Return the process that answers: the first child of the service, or itself."""
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    tasks = [Path(one, "children") for one in Path(f"/proc/{process.pid}/task").iterdir()]
-    children = [int(pid) for one in (path, *tasks) for pid in one.read_text().split()]
-    return children[0] if children else process.pid
+def reader_of(pid: int) -> int:
+    """Return the process that answers: the first child of a service, or itself."""
+    tasks = [Path(one, "children") for one in Path(f"/proc/{pid}/task").iterdir()]
+    children = [int(child) for one in tasks for child in one.read_text().split()]
+    return children[0] if children else pid
 
 
 def side_by_side(
@@ -128,15 +96,15 @@ def side_by_side(
     for _ in range(repeats):
         found, beside = wrk.run(ours[0], seconds, ours[1]), wrk.run(other[0], seconds, other[1])
         rounds.append((found, beside))
-    return {
-        "reads_a_second": statistics.median(one["a_second"] for one, _ in rounds),
-        "bare_a_second": statistics.median(one["a_second"] for _, one in rounds),
-        "ratio": statistics.median(a["a_second"] / b["a_second"] for a, b in rounds),
-        "cpu_us": statistics.median(one["cpu_us"] for one, _ in rounds),
-        "bare_cpu_us": statistics.median(one["cpu_us"] for _, one in rounds),
-        "p99_ms": statistics.median(one["p99_ms"] for one, _ in rounds),
-        "bare_p99_ms": statistics.median(one["p99_ms"] for _, one in rounds),
+    names = {"reads_a_second": "a_second", "cpu_us": "cpu_us", "p99_ms": "p99_ms"}
+    medians = {
+        name if side == 0 else f"bare_{name.removeprefix('reads_')}": statistics.median(
+            both[side][field] for both in rounds
+        )
+        for name, field in names.items()
+        for side in (0, 1)
     }
+    return medians | {"ratio": statistics.median(a["a_second"] / b["a_second"] for a, b in rounds)}
 
 
 def waits_of_one(address: str, ids: Sequence[int], seconds: float) -> dict[str, float]:
@@ -158,28 +126,30 @@ def measure_folder(
 ) -> dict[str, Any]:
     """Measure the reads of a saved graph."""
     drawn = np.random.default_rng(seed).choice(np.array(ids), min(ASKED, len(ids)), replace=False).tolist()
-    with tempfile.TemporaryDirectory() as workdir, served(folder) as (address, process):
-        wrk = Wrk(drawn, workdir)
+    with tempfile.TemporaryDirectory() as workdir, served_process(Path(folder), readers=1) as one:
+        wrk, address = Wrk(drawn, workdir), one.address
         _wait_for_index(address)
         body = httpx.get(f"{address}/v1/vectors/{drawn[0]}").content
-        with bare(body, workdir) as other:
-            ours = address, reader_of(process)
+        with bare_route(body) as other:
+            ours = address, reader_of(one.pid)
             quiet = side_by_side(wrk, ours, other, seconds, repeats)
             neighbours: dict[str, Any] = {"nothing": nullcontext()}
             neighbours["pages of changes"] = asking(address)
             neighbours["10,000 ids at once"] = asking(address, drawn[:10_000])
             waits: list[dict[str, Any]] = []
-            for name, beside in neighbours.items():
-                with beside:
+            for name, client in neighbours.items():
+                with client:
                     waits.append({"beside": name, **waits_of_one(address, drawn, 2 * seconds)})
-            sender = Sender(address, ids, rate, size, seed)
-            try:
+            with sending(address, ids, rate, size, seed) as mark:
                 time.sleep(3.0)
-                alone = _usual([_window(sender, seconds) for _ in range(repeats)])
+                windows = []
+                for _ in range(repeats):  # how late events were readable, while nobody reads
+                    mark()
+                    time.sleep(seconds)
+                    windows.append(mark())
+                alone = _usual(windows)
                 busy = side_by_side(wrk, ours, other, seconds, repeats)
-                held = sender.mark()
-            finally:
-                sender.stop()
+                held = mark()
             sequence = httpx.get(f"{address}/v1/status").json()["sequence"]
     for one in waits:
         one["times_quiet"] = one["p99_ms"] / waits[0]["p99_ms"]
@@ -190,13 +160,6 @@ def measure_folder(
         "events": {"asked_a_second": rate, "request_size": size, "alone": alone, "with_reads": held},
         "sequence": sequence,
     }
-
-
-def _window(sender: Sender, seconds: int) -> dict[str, float]:
-    """Return how late events were readable for some seconds, while nobody reads."""
-    sender.mark()
-    time.sleep(seconds)
-    return sender.mark()
 
 
 def _usual(windows: list[dict[str, float]]) -> dict[str, float]:
@@ -213,17 +176,7 @@ def _wait_for_index(address: str) -> None:
 def measure_service(
     graph: str = GRAPH, *, rate: int = RATE, seconds: int = 8, repeats: int = 3, notify: Notify | None = None
 ) -> dict[str, Any]:
-    """Fit a graph, serve it with one reader process, and read.
-
-    Parameters
-    ----------
-    graph
-        See `graph_events`.
-    rate
-        Events a second that are sent.
-    seconds, repeats
-        Of each run of wrk.
-    """
+    """Fit a graph, serve it with one reader process, and read, quiet and beside so many events a second."""
     tell = notify or (lambda *_: None)
     tell(0, 3, f"fitting {graph}")
     live: LiveEmbedding = fit(graph_events(graph), progress=False)
@@ -235,5 +188,37 @@ def measure_service(
         tell(1, 3, "reading")
         found = measure_folder(f"{folder}/graph", ids, rate=rate, size=SIZE, seconds=seconds, repeats=repeats)
         tell(2, 3, "starting and stopping")
-        found["lifecycle"] = measure_lifecycle(f"{folder}/graph", ids, rate, SIZE)
+        found["lifecycle"] = [_live_once(Path(folder, "graph"), ids, state, rate) for state in STATES]
     return {"kind": "service", **about, "load_average": load_average(), **found}
+
+
+def _live_once(folder: Path, ids: Sequence[int], state: str, rate: int) -> dict[str, Any]:
+    """Start a service and end it in a state; return seconds from ready to first answers, and to the exit."""
+    begun, node = time.perf_counter(), ids[0]
+    row: dict[str, Any] = {"state": state}
+    with served_process(folder, readers=1) as one:
+        with httpx.Client(base_url=one.address, timeout=_PATIENCE) as client:
+            while client.get("/readyz").status_code != 200:
+                time.sleep(0.01)
+            row["ready_seconds"] = time.perf_counter() - begun
+            edge = msgspec.json.encode([{"src": node, "dst": ids[-1]}])
+            for name, request in {
+                "read": client.build_request("GET", f"/v1/vectors/{node}"),
+                "write": client.build_request("POST", "/v1/events", content=edge, headers=JSON),
+                "nearest": client.build_request("GET", f"/v1/nearest/{node}"),
+            }.items():
+                since = time.perf_counter()
+                answer = client.send(request)
+                row[f"first_{name}_seconds"] = time.perf_counter() - since
+                if answer.status_code != 200:
+                    raise DygcnError(f"{request.url.path} answered {answer.status_code}: {answer.text[:500]}")
+            if state == STATES[2]:
+                _wait_for_index(one.address)
+            row["pending"] = client.get("/v1/status").json()["nearest"]["pending"]
+        with sending(one.address, ids, rate, SIZE, 0) if state == STATES[1] else nullcontext():
+            time.sleep(5.0 if state == STATES[1] else 0.0)
+            ended = time.perf_counter()
+            one.send(signal.SIGTERM)
+            row["exit_code"] = one.wait(_PATIENCE)[0]
+            row["exit_seconds"] = time.perf_counter() - ended
+    return row

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from dygcn.cluster.shard import Shard
+from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.constants import SMALLEST_BLOCK
 from dygcn.engine.graph.ids import grown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dygcn.cluster.shard import Shard
-    from dygcn.engine.graph.adjacency import Adjacency
-    from dygcn.engine.records import EventBatch, Int64
+from dygcn.engine.records import EventBatch, Int64
 
 
 def fill(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> None:
     """Fill an empty shard with the edges of its own nodes, and compute order 1 of these, as `load` does.
 
-    Parameters
-    ----------
-    parts
-        Yields edges, also those of others. They are read twice, to count them and to write them: so lists are
-        as long as they must be from the beginning, and nothing is copied.
+    `parts`: yields edges, also those of others. They are read twice, to count them and to write them: so
+    lists are as long as they must be from the beginning, and nothing is copied.
 
     Examples
     --------

@@ -1,50 +1,41 @@
-"""What shards cost: messages, bytes and additions an event, and one shard beside one process.
+"""What shards cost: messages, bytes and additions an event.
 
-``python -m dygcn_lab.costs.shards [PART ...]`` measures the parts that are named (all but ``ratio`` if none
-is), prints a table of each and writes it to ``results/shards/PART.json``. Parts are the cases below, ``flat``
-(the same counts on graphs of growing size and of one distribution of degrees), and ``ratio`` (seconds of one
-shard by those of one process, batch by batch in one run, which needs a quiet machine). All shards run in this
-process, one after the other: two cores cannot show more speed, so all but the ratio are counts. The capacity
+``python -m dygcn_lab.costs.shards [PART ...]`` measures all parts, or those that are named, and writes each
+to ``results/shards/PART.json``. Parts are the cases below, and ``flat``: the same counts on graphs of growing
+size and of one distribution of degrees. All shards run in this process, one after the other. The capacity
 model knows pushed messages alone: what is written for it is measured with DYGCN_HEAVY_FROM=inf.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
-import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import click
 import msgspec
 import numpy as np
 
+from dygcn.cluster.messages import MirrorUpdate
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import rows_of, sort_by_time
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch
 from dygcn.live.files import digest_of
 from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.timing import load_average
+from dygcn_lab.report.blocks import write_json
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from dygcn.cluster.messages import MirrorUpdate
-    from dygcn.engine.records import EventBatch
 
 WIDTH = 64
 SHARDS = (1, 2, 4, 8)
 RESULTS = Path("results/shards")
-_WARM = 10_000  # events in a batch that is not counted
+WARM = 10_000  # events in a batch that is not counted
 _EACH = "messages", "changes", "first_rows", "bytes"
 
 
@@ -171,7 +162,7 @@ def measure_case(case: Case, shards: Sequence[int] = SHARDS) -> dict[str, Any]:
         model = fit(columns, dim=WIDTH, features="walks", progress=False).model
     state, many = State(model), [Shards(model, count) for count in shards]
     first = len(events) - round(len(events) * case.counted)
-    for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
+    for batch in batches_of(rows_of(events, np.arange(first)), WARM):
         state.apply(batch)
         for one in many:
             one.apply(batch, counted=False)
@@ -200,7 +191,7 @@ def measure_flat(
         events = graph_events(f"steady-{size}-{degree * size}")
         random, first = np.random.default_rng(1), len(events) - churn // 2
         state, many = State(new_model(events)), Shards(new_model(events), shards)
-        for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
+        for batch in batches_of(rows_of(events, np.arange(first)), WARM):
             state.apply(batch)
             many.apply(batch, counted=False)
         gone = rows_of(events, np.sort(random.choice(first, churn // 2, replace=False)))
@@ -221,70 +212,13 @@ def measure_flat(
     return {"batch": 500, "rows": lines}
 
 
-def measure_ratio(sizes: Sequence[int] = (1_000, 10_000), repeats: int = 3) -> dict[str, Any]:
-    """Measure one shard by one process: batch by batch, one after the other and the other way round."""
-    events = sort_by_time(graph_events("arxiv-coauthor"))
-    model, first, lines = new_model(events), len(events) // 2, []
-    for size in sizes:
-        ratios, seconds = [], [0.0, 0.0]
-        for _ in range(repeats):
-            state, shard = State(model), Shard(model, 0, SlotMap.even(1), 1)
-            both: list[Callable[[EventBatch], object]] = [state.apply, partial(_alone, shard)]
-            for batch in batches_of(rows_of(events, np.arange(first)), _WARM):
-                for apply in both:
-                    apply(batch)
-            some = batches_of(rows_of(events, np.arange(first, len(events))), size)
-            for at, batch in enumerate(some):
-                took = [0.0, 0.0]
-                for which in (at % 2, 1 - at % 2):
-                    begun = time.perf_counter()
-                    both[which](batch)
-                    took[which] = time.perf_counter() - begun
-                ratios.append(took[1] / took[0])
-                seconds = [before + now for before, now in zip(seconds, took, strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        line = {"batch": size, "batches": len(ratios), "ratio": middle, "quartiles": [low, high]}
-        lines.append({**line, "ratio_of_sums": seconds[1] / seconds[0]})
-    return {"dataset": "arxiv-coauthor", "load_average": load_average(), "rows": lines}
-
-
-def _alone(shard: Shard, batch: EventBatch) -> None:
-    shard.plan(batch)
-    shard.apply({})
-
-
-def table(name: str, result: dict[str, Any]) -> str:
-    """Return a result as lines of text."""
-    names = list(result["rows"][0])
-    lines = [[_shown(line[column]) for column in names] for line in result["rows"]]
-    widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
-    about = ", ".join(f"{key} {value}" for key, value in result.items() if key != "rows")
-    text = [
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in (names, *lines)
-    ]
-    return "\n".join([f"{name}: {about}", *text, ""])
-
-
-def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and value < 1_000 else str(value)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Measure parts, print them, and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*CASES, "flat", "ratio", []])
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    asked = parser.parse_args(arguments)
-    for name in asked.parts or [*CASES, "flat"]:
-        others = {"flat": measure_flat, "ratio": measure_ratio}
-        result = others[name]() if name in others else measure_case(CASES[name])
-        asked.out.mkdir(parents=True, exist_ok=True)
-        (asked.out / f"{name}.json").write_bytes(
-            msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
-        )
-        sys.stdout.write(table(name, result) + "\n")
-        sys.stdout.flush()
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice([*CASES, "flat"]))
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
+def main(parts: tuple[str, ...], out: Path) -> None:
+    """Measure parts, and write them."""
+    for name in parts or (*CASES, "flat"):
+        write_json(measure_flat() if name == "flat" else measure_case(CASES[name]), out / f"{name}.json")
 
 
 if __name__ == "__main__":

@@ -3,23 +3,24 @@
 ``python -m dygcn_lab.costs.shards_large --nodes 10000000 --edges 100000000 --shards 4 --width 64`` starts
 plain processes. Each draws the same pairs from one seed, a part at a time, and keeps those with an own end:
 the whole graph is never in one process. Then they exchange the rows of mirrors over files, compute order 2,
-and apply some batches. It prints, and writes to ``results/shards/large.json``, bytes by part beside what
-counts predict, and what the processes had of memory. Give ``--folder`` a disk with 250 bytes a node.
+and apply some batches. It writes bytes by part, counts, and the memory of the processes to
+``results/shards/large.json``. Give ``--folder`` a disk with 250 bytes a node.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
+import click
 import numpy as np
 
 from dygcn.cluster.shard import Shard
@@ -28,18 +29,14 @@ from dygcn.cluster.wire import pack, unpack
 from dygcn.engine.graph.constants import FEW
 from dygcn.engine.models.model import Model
 from dygcn.engine.records import EventBatch, IdColumn
-from dygcn_lab.costs.footprint import HUB_ARC, NODE, SUM, peak_bytes, resident_bytes
-from dygcn_lab.costs.shard_bytes import bytes_of
+from dygcn_lab.costs.clients import beside
+from dygcn_lab.costs.footprint import peak_bytes, resident_bytes
 from dygcn_lab.costs.shard_filling import fill
 from dygcn_lab.costs.shards import RESULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from multiprocessing.connection import Connection
+from dygcn_lab.report.blocks import write_json
 
 _PART = 400_000  # pairs that are drawn at once
 _BLOCK = 20_000  # rows of mirrors in a message
-_SLACK = 17 / 16 + 1.5 / 9  # of a loaded list: a sixteenth, and a multiple of four, of some nine arcs
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ def parts(plan: Plan) -> Iterator[EventBatch]:
 # ---- in the process of a shard -----------------------------------------------------------------------------
 
 
-def work(number: int, plan: Plan, pipe: Connection) -> None:
+def work(pipe: Connection, number: int, plan: Plan) -> None:
     """Be a shard; after each stage the parent says when to go on."""
     weights = (np.eye(plan.width, dtype=np.float32),) * 3
     model = Model(weights, "int64", "hashed", np.ones(plan.width))
@@ -101,7 +98,6 @@ def work(number: int, plan: Plan, pipe: Connection) -> None:
             "shard": number,
             "seconds": seconds,
             "bytes": bytes_of(shard),
-            "predicted": _predicted(counted, plan),
             "counts": counted,
             "resident_before": begun,
             "resident": resident_bytes(),
@@ -110,7 +106,6 @@ def work(number: int, plan: Plan, pipe: Connection) -> None:
             "peak": max(peaks.values()),
         }
     )
-    pipe.recv()
 
 
 def _fill(shard: Shard, plan: Plan) -> None:
@@ -171,22 +166,41 @@ def _counted(shard: Shard) -> dict[str, int]:
     }
 
 
-def _predicted(counted: dict[str, int], plan: Plan) -> dict[str, float]:
-    """Return bytes by part from counts alone: of nodes and mirrors, of own nodes, of arcs.
+def bytes_of(shard: Shard) -> dict[str, int]:
+    """Return the bytes of a shard's arrays, by part; scratch buffers are left out.
 
-    Tables that double have three quarters of their greatest size on average.
+    Examples
+    --------
+    >>> from dygcn.cluster.shard import Shard
+    >>> from dygcn.cluster.slots import SlotMap
+    >>> from dygcn.engine.models.model import Model
+    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
+    >>> list(bytes_of(Shard(model, 0, SlotMap.even(2), 2)))
+    ['arcs', 'hubs', 'lists', 'ids', 'marks', 'order 1', 'order 2', 'heavy', 'holders']
     """
-    nodes, arcs = counted["own"] + counted["mirrors"], counted["arcs of own"] + counted["arcs of mirrors"]
+    graph, rule = shard.graph, shard.rule
+    sides = {id(side): side for side in (graph.pull, graph.push)}.values()
+    pools = [getattr(side, name) for side in sides for name in ("others", "weights", "times", "counts")]
+    arcs = sum(pool.nbytes for pool in pools) + (0 if graph.relations is None else graph.relations.nbytes)
+    scratch = rule.place.nbytes + len(rule.place)  # and a mark
     return {
-        "arcs": 12 * _SLACK * arcs,
-        "hubs": HUB_ARC * 2.25 * counted["arcs of hubs"],
-        "lists": NODE["adjacency"] * nodes,
-        "ids": (NODE["ids"] + 4 * 3) * nodes,
-        "marks": (NODE["marks"] + 1 + 2) * nodes,
-        "order 1": (plan.width + SUM) * nodes,
-        "order 2": SUM * nodes + (4 * plan.width + 4) * counted["own"],
-        "holders": 4 * nodes + 4 * plan.shards * counted["own"],
+        "arcs": arcs,
+        "hubs": sum(array.nbytes for side in sides for array in side._table.arrays),
+        "lists": sum(_held(side) for side in sides) - arcs,
+        "ids": _held(graph.ids),
+        "marks": _held(graph) + scratch + rule.own.nbytes + shard.owner.nbytes,
+        "order 1": rule.sums[0].nbytes,
+        "order 2": rule.sums[1].nbytes,
+        "heavy": rule._heavy.nbytes,
+        "holders": sum(
+            one.nbytes for one in (shard.subscribers._row, shard.subscribers._counts, shard.subscribers._free)
+        ),
     }
+
+
+def _held(owner: object) -> int:
+    """Return the bytes of the arrays that are attributes of an object."""
+    return sum(value.nbytes for value in vars(owner).values() if isinstance(value, np.ndarray))
 
 
 def _peak() -> int:
@@ -207,14 +221,13 @@ def _pss() -> int:
 
 def measure(plan: Plan) -> dict[str, Any]:
     """Run the processes, and return what they found."""
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for number in range(plan.shards):
-        mine, theirs = context.Pipe()
-        process = context.Process(target=work, args=(number, plan, theirs), daemon=True)
-        process.start()
-        pipes.append(mine)
-        processes.append(process)
+    with ExitStack() as stack:
+        pipes = [stack.enter_context(beside(work, number, plan))[1] for number in range(plan.shards)]
+        return _joined(*_led(plan, pipes))
+
+
+def _led(plan: Plan, pipes: list[Connection]) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Lead the processes through all stages, and carry their messages."""
     for _ in range(4):
         names = [pipe.recv() for pipe in pipes]
         sys.stderr.write(f"{names[0]} done\n")
@@ -228,21 +241,15 @@ def measure(plan: Plan) -> dict[str, Any]:
         for number, pipe in enumerate(pipes):
             pipe.send({other: one[number] for other, one in enumerate(told) if other != number})
     found = [pipe.recv() for pipe in pipes]
-    for pipe, process in zip(pipes, processes, strict=True):
-        pipe.send(None)
-        process.join()
-    return {**_joined(found), "bytes an event": sent / (plan.batches * plan.batch), "messages": messages}
+    return found, {"bytes an event": sent / (plan.batches * plan.batch), "messages": messages}
 
 
-def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
+def _joined(found: list[dict[str, Any]], carried: dict[str, float]) -> dict[str, Any]:
     total = {name: sum(one[name] for one in found) for name in ("resident", "pss", "peak")}
     peaks = {stage: sum(one["peaks"][stage] for one in found) for stage in found[0]["peaks"]}
     counts = {name: sum(one["counts"][name] for one in found) for name in found[0]["counts"]}
-    by_part = {
-        kind: {part: sum(one[kind][part] for one in found) for part in found[0][kind]}
-        for kind in ("bytes", "predicted")
-    }
-    held, arcs = by_part["bytes"], counts["arcs of own"] + counts["arcs of mirrors"]
+    held = {part: sum(one["bytes"][part] for one in found) for part in found[0]["bytes"]}
+    arcs = counts["arcs of own"] + counts["arcs of mirrors"]
     nodes = counts["own"] + counts["mirrors"]
     each = sum(held[part] for part in ("lists", "ids", "marks", "order 1")) / nodes
     return {
@@ -252,35 +259,28 @@ def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
         "bytes a mirror": each,
         "bytes an arc": (held["arcs"] + held["hubs"]) / arcs,
         "held": sum(held.values()),
-        "predicted": sum(by_part["predicted"].values()),
-        "predicted over held": sum(by_part["predicted"].values()) / sum(held.values()),
         **{f"{name} of all": value for name, value in total.items()},
         "peaks of all": peaks,
-        "parts": by_part,
+        "parts": {"bytes": held},
         "counts": counts,
         "processes": found,
+        **carried,
     }
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int, default=10_000_000)
-    parser.add_argument("--shards", type=int, default=4)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--batches", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=1_000)
-    parser.add_argument("--folder", type=Path, default=None)
-    parser.add_argument("--out", type=Path, default=RESULTS / "large.json")
-    asked = vars(parser.parse_args(arguments))
-    out, parent = asked.pop("out"), asked.pop("folder")
+@click.command()
+@click.option("--nodes", default=1_000_000)
+@click.option("--edges", default=10_000_000)
+@click.option("--shards", default=4)
+@click.option("--width", default=64)
+@click.option("--batches", default=20)
+@click.option("--batch", default=1_000)
+@click.option("--folder", "parent", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "large.json")
+def main(parent: Path | None, out: Path, **asked: int) -> None:
+    """Measure, and write."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        result = {**asked, **measure(Plan(**asked, folder=folder))}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
-    short = {name: value for name, value in result.items() if name != "processes"}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(short), indent=1).decode() + "\n")
+        write_json(asked | measure(Plan(**asked, folder=folder)), out)
 
 
 if __name__ == "__main__":

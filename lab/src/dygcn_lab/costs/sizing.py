@@ -18,11 +18,12 @@ import numpy as np
 import dygcn
 from dygcn.errors import OptionError
 from dygcn.live.durable.storage.layout import KEPT
-from dygcn_lab.report.blocks import put_between
+from dygcn_lab.report.blocks import with_blocks, write_json
+from dygcn_lab.report.tables import rows_table
 
 DISK = Path("results/sizing/disk.json")
 MEMORY, SCALE, KINDS = (Path(f"results/costs/{name}.json") for name in ("memory", "scale", "kinds"))
-PAGE, MARKS = Path("docs/how-to/sizing.md"), ("<!-- sizing: begin -->", "<!-- sizing: end -->")
+PAGE = Path("docs/how-to/sizing.md")
 _SIZES = ((100_000, 1_000_000), (1_000_000, 10_000_000), (10_000_000, 100_000_000))
 _GRAPHS = ((20_000, 60_000), (20_000, 240_000), (60_000, 120_000))  # nodes, edges: three for three unknowns
 _WIDTH = 64
@@ -58,35 +59,32 @@ def _bytes(folder: Path, name: str) -> int:
 
 def table(memory: dict[str, Any], scale: dict[str, Any], kinds: dict[str, Any], disk: dict[str, Any]) -> str:
     """Return what is measured a node and an edge, and what follows for graphs of some sizes."""
-    rows, measured = (
-        memory["rows"],
-        ["| graph | nodes | edges | of the process | arrays, a node | arrays, an edge |"],
-    )
-    measured.append("|---|---|---|---|---|---|")
-    for row in rows:
-        shown = f"{row['bytes_per_node']:.0f} | {row['bytes_per_edge']:.0f}"
-        measured.append(
-            f"| {row['graph']} | {row['nodes']:,} | {row['edges']:,} "
-            f"| {_gigabytes(row['measured_bytes'])} | {shown} |"
+    rows = memory["rows"]
+    measured = [
+        (
+            *(row["graph"], f"{row['nodes']:,}", f"{row['edges']:,}", _gigabytes(row["measured_bytes"])),
+            *(f"{row['bytes_per_node']:.0f}", f"{row['bytes_per_edge']:.0f}"),
         )
+        for row in rows
+    ]
     nodes = max(row["bytes_per_node"] for row in rows)
     edges = min(row["bytes_per_edge"] for row in rows), max(row["bytes_per_edge"] for row in rows)
     above = max(row["peak_bytes"] for row in scale["rows"]) / max(row["measured_bytes"] for row in rows)
     beside = max(
         row["measured_bytes"] - row["predicted_bytes"] for row in rows
-    )  # buffers, the allocator's rest
+    )  # buffers, and the allocator's
     walks = max(row["table_bytes"] for row in kinds["rows"])
-    lines = ["| nodes | edges | memory | at the start | disk | events a second | rows an event |"]
-    lines.append("|---|---|---|---|---|---|---|")
-    by_nodes = {row["nodes"]: row for row in scale["rows"]}
+    lines, by_nodes = [], {row["nodes"]: row for row in scale["rows"]}
     for count, links in _SIZES:
         least, most = (beside + count * nodes + links * one for one in edges)
         snapshot = disk["bytes_fixed"] + count * disk["bytes_per_node"] + links * disk["bytes_per_edge"]
         near = by_nodes[min(by_nodes, key=lambda one: abs(one - count))]
         lines.append(
-            f"| {count:,} | {links:,} | {_gigabytes(least)} to {_gigabytes(most)} "
-            f"| {_gigabytes(most * above)} | {_gigabytes((KEPT + 1) * snapshot)} + `keep_log` "
-            f"| {near['events_per_second']:,.0f} | {near['rows_per_event']:.0f} |"
+            (
+                *(f"{count:,}", f"{links:,}", f"{_gigabytes(least)} to {_gigabytes(most)}"),
+                *(_gigabytes(most * above), f"{_gigabytes((KEPT + 1) * snapshot)} + `keep_log`"),
+                *(f"{near['events_per_second']:,.0f}", f"{near['rows_per_event']:.0f}"),
+            )
         )
     said = (
         f"Width {memory['width']}, {memory['orders']} orders. In a snapshot a node takes "
@@ -96,7 +94,10 @@ def table(memory: dict[str, Any], scale: dict[str, Any], kinds: dict[str, Any], 
         f"{walks} bytes a node, in memory and once on disk. Batches of {scale['rows'][0]['events']:,} "
         "events, one thread, the engine alone: disk and HTTP come on top."
     )
-    return "\n".join(["", *lines, "", said, "", *measured, ""])
+    needs = "nodes", "edges", "memory", "at the start", "disk", "events a second", "rows an event"
+    found = "graph", "nodes", "edges", "of the process", "arrays, a node", "arrays, an edge"
+    text = "\n\n".join([rows_table(needs, lines), said, rows_table(found, measured)])
+    return f"\n{text}\n"
 
 
 def _gigabytes(count: float) -> str:
@@ -113,14 +114,13 @@ def _gigabytes(count: float) -> str:
 def page(root: Path = Path()) -> str:
     """Return the page with a fresh table."""
     results = [msgspec.json.decode((root / one).read_bytes()) for one in (MEMORY, SCALE, KINDS, DISK)]
-    return put_between((root / PAGE).read_text(encoding="utf-8"), MARKS, table(*results))
+    return with_blocks(root / PAGE, {"sizing": table(*results)})
 
 
 def main(what: str) -> None:
     """Measure, or write the page."""
     if what == "measure":
-        DISK.parent.mkdir(parents=True, exist_ok=True)
-        DISK.write_bytes(msgspec.json.format(msgspec.json.encode(measure_disk())) + b"\n")
+        write_json(measure_disk(), DISK)
     elif what == "page":
         PAGE.write_text(page(), encoding="utf-8")
     else:

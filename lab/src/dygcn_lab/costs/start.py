@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import urlsplit
 
 import dygcn
+from dygcn._progress import Notify
 from dygcn.errors import DygcnError
+from dygcn_lab.costs.footprint import processor_seconds
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.costs.serving import measure_service
 from dygcn_lab.costs.timing import load_average
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dygcn_lab.costs.timing import Notify
 
 GRAPH = "power-law-100k-1m"
 LINES = """\
@@ -43,6 +45,10 @@ NOTHING, LIBRARIES, IMPORT, README = (
     "the README's example",
 )
 HELP, INFO, NEAREST = "dygcn --help", "dygcn info FOLDER", "dygcn nearest FOLDER ID"
+
+_POSTS, _LAST = 100, 20  # how many, and how many of them have the median that stands for the hundredth
+_PATIENCE = 600.0
+_BETWEEN = 0.005  # seconds between two questions whether it is ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ HERE = Environment("this one", sys.executable)
 
 
 def measure_start(
-    environments: Sequence[Environment] = (HERE,),
+    pythons: Sequence[str] = (),
     *,
     repeats: int = 5,
     graph: str = GRAPH,
@@ -85,15 +91,10 @@ def measure_start(
 ) -> dict[str, Any]:
     """Start commands, and a service on a graph, in each environment by turns.
 
-    Parameters
-    ----------
-    repeats
-        Of each command, after a first one on an empty cache.
-    graph
-        Of the service; see `dygcn_lab.costs.graphs.graph_events`.
-    starts
-        Of the service, each on a copy of the folder and an empty cache; 0 leaves it out.
+    A first start of each command, on an empty cache, is not one of the repeats. Each of the `starts` of the
+    service has a copy of the folder and an empty cache; 0 leaves it out.
     """
+    environments = [Environment.read(python) for python in pythons] or [HERE]
     tell = notify or (lambda done, total, what: None)
     with tempfile.TemporaryDirectory() as workdir:
         rows = _measure_commands(environments, repeats, Path(workdir), tell)
@@ -181,9 +182,74 @@ def _measure_services(
                 variables = one.variables(_folder(Path(own) / "cache"))
                 command = [one.python, "-c", _MAIN]
                 found.setdefault(one.name, []).append(
-                    measure_service(command, variables, workdir / "graph", Path(own))
+                    _measure_service(command, variables, workdir / "graph", Path(own))
                 )
     return [{"environment": name, **about, **_medians(times)} for name, times in found.items()]
+
+
+def _measure_service(
+    command: Sequence[str], variables: Mapping[str, str], folder: Path, workdir: Path
+) -> dict[str, float]:
+    """Serve a copy of a folder, write to it a hundred times, one edge each; return seconds."""
+    shutil.copytree(folder, workdir / "served")
+    arguments = ["serve", str(workdir / "served"), "--port", "0", "--json"]
+    with (workdir / "said").open("wb") as said:
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            [*command, *arguments], env=dict(variables), stdout=subprocess.PIPE, stderr=said
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise DygcnError(f"the service did not start: {(workdir / 'said').read_text()[-2000:]}")
+        connection = HTTPConnection(urlsplit(json.loads(line)["address"]).netloc, timeout=_PATIENCE)
+        _wait_until_ready(connection)
+        ready = time.perf_counter() - begun
+        used = processor_seconds(process.pid)
+        posts = [_post(connection, number) for number in range(_POSTS)]
+        connection.close()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=_PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    hundredth = statistics.median(posts[-_LAST:])
+    return {
+        "ready_seconds": ready,
+        "ready_cpu_seconds": used,
+        "first_seconds": posts[0],
+        "second_seconds": posts[1],
+        "hundredth_seconds": hundredth,
+        "times_hundredth": posts[0] / hundredth,
+    }
+
+
+def _post(connection: HTTPConnection, number: int) -> float:
+    """Add an edge between nodes that are there, and return the seconds until it was applied."""
+    body = json.dumps([{"src": 7 * number % 1000, "dst": (11 * number + 5) % 1000}])
+    begun = time.perf_counter()
+    _ask(connection, "POST", "/v1/events", body)
+    return time.perf_counter() - begun
+
+
+def _wait_until_ready(connection: HTTPConnection) -> None:
+    while True:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status == 200:
+            return
+        time.sleep(_BETWEEN)
+
+
+def _ask(connection: HTTPConnection, method: str, path: str, body: str | None = None) -> None:
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status != 200:
+        raise DygcnError(f"{path} answered {answer.status}: {text[:500].decode(errors='replace')}")
 
 
 def _medians(times: Sequence[dict[str, float]]) -> dict[str, float]:

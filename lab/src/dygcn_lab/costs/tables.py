@@ -1,297 +1,67 @@
-"""Results as tables, for a terminal and for a page alike."""
+"""Results as tables, for a terminal and for a page alike; `tables.toml` has their columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib.resources
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import msgspec
 
 from dygcn.cli.printing import plain
+from dygcn_lab.costs.results import Result
 from dygcn_lab.report.tables import Table, Value
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dygcn_lab.costs.results import Result
-
 DIGITS = 3
-_BATCH = {
-    "events": "batch",
-    "median_us": "median us",
-    "p99_us": "p99 us",
-    "bare_us": "bare us",
-    "times_bare": "times bare",
-}
-_COUNTS = {
-    "rows_per_event": "rows per event",
-    "additions_per_event": "additions per event",
-    "vectors_per_event": "vectors per event",
-}
-UPDATE = {
-    **_BATCH,
-    "events_per_second": "events per second",
-    **_COUNTS,
-    "vectors_of_a_rerun": "N for a rerun",
-    "times_cheaper_than_recompute": "times cheaper than recompute",
-}
-CROSSOVER = {
-    "events": "batch",
-    "update_us": "our update us",
-    "update_and_vectors_us": "with vectors us",
-    "vectors_moved": "vectors moved",
-}
 _RIVAL = [
-    "rival",
-    "state us",
-    "cheaper from a batch of",
-    "vectors us",
+    *("rival", "state us", "cheaper from a batch of", "vectors us"),
     "cheaper from a batch of, vectors",
 ]
-SCALE = {
-    "nodes": "nodes",
-    "edges": "edges",
-    "rows_of_a_single_edge": "rows of a single edge",
-    **_BATCH,
-    **_COUNTS,
-    "peak_bytes": "peak memory",
-}
-MEMORY = {
-    "graph": "graph",
-    "nodes": "nodes",
-    "edges": "edges",
-    "width": "width",
-    "predicted_bytes": "predicted",
-    "measured_bytes": "measured",
-    "peak_bytes": "peak of the process",
-    "bytes_per_node": "bytes a node",
-    "bytes_per_edge": "bytes an edge",
-}
-TOLERANCE = {
-    "graph": "graph",
-    "model": "model",
-    "tolerance": "tolerance",
-    "rows_per_event": "rows an event",
-    "times_fewer_rows": "times fewer rows",
-    "error": "error",
-    "worst": "worst error",
-    "bound": "greatest bound",
-    "within_bound": "within the bound",
-    "recall": "recall at 10",
-    "same_bits": "same bits when flushed",
-}
-CHURN = {
-    "events": "events",
-    "ids_seen": "ids seen",
-    "nodes": "nodes at the end",
-    "begun_bytes": "after the first tenth",
-    "grown_bytes": "growth from there",
-}
-THREADS = {
-    "graph": "graph",
-    "batch": "batch",
-    "one_us": "one thread us",
-    "two_us": "two threads us",
-    "times_faster": "times faster",
-    "events_per_second": "events per second on two",
-    "bare_times_faster": "bare additions, times faster",
-    "same_bits": "same bits",
-}
-BASE = {
-    "graph": "graph",
-    "nodes": "nodes",
-    "edges": "edges",
-    "rank": "rank",
-    "budget_bytes": "budget",
-    "window": "steps of walks",
-    "core": "nodes factorised",
-    "seconds": "seconds",
-    "cpu_seconds": "processor seconds",
-    "before_bytes": "process before",
-    "grown_bytes": "growth to the peak",
-    "result_bytes": "of it the rows",
-}
 
-KINDS = {
-    "graph": "graph",
-    "features": "features",
-    "sums_bytes": "sums, a node",
-    "table_bytes": "rows of the model, a node",
-    "rows_a_single_edge": "rows, a single edge",
-    "single_us": "single edge us",
-    "batch_us_an_event": "us an event, batches of 1,000",
-    "read_us": "us a vector, read alone",
-    "read_many_us": "us a vector, 400 at once",
-}
-FITS = {
-    "graph": "graph",
-    "features": "features",
-    "nodes": "nodes",
-    "edges": "edges",
-    "window": "steps of walks",
-    "seconds": "seconds",
-    "cpu_seconds": "processor seconds",
-    "before_bytes": "process before",
-    "peak_bytes": "process at the peak",
-}
-SCORE = {
-    "graph": "graph",
-    "nodes": "nodes",
-    "edges": "edges",
-    "pairs": "pairs at once",
-    "cosine_us": "cosine, us a pair",
-    "new_us": "new, us a pair",
-    "next_us": "next, us a pair",
-    "times_new": "new, times the cosine",
-    "times_next": "next, times the cosine",
-}
-SCORE_UPDATES = {
-    "graph": "graph",
-    "batch": "batch",
-    "with_us": "with times us",
-    "without_us": "without us",
-    "times_as_long": "times as long",
-    "times_of_a_copy": "its copy, times as long",
-}
-SCORE_BYTES = {
-    "graph": "graph",
-    "arcs_with": "arcs, bytes an edge",
-    "arcs_without": "without pair state",
-    "pair_state": "pair state",
-    "activity": "activity, bytes a node",
-    "numbers": "numbers in a head",
-}
-RECOMMEND = {
-    "graph": "graph",
-    "nodes": "nodes",
-    "edges": "edges",
-    "links": "score",
-    "asked": "nodes asked for",
-    "recall": "recall",
-    "least_recall": "least recall of a node",
-    "recommend_ms": "recommend, ms",
-    "everyone_ms": "scoring everyone, ms",
-    "times_faster": "times faster",
-}
-ENGINES = {
-    "graph": "graph",
-    "width": "width",
-    "events": "batch",
-    "other_us": "compiled at run time us",
-    "this_us": "ahead of time us",
-    "ratio": "ratio",
-    "ratio_avx2": "ratio, AVX2",
-    "ratio_baseline": "ratio, baseline",
-    "other_times_bare": "run time, times bare",
-    "times_bare": "ahead of time, times bare",
-}
-READS = {
-    "graph": "graph",
-    "features": "features",
-    "width": "width",
-    "dim": "dim",
-    "vectors": "vectors",
-    "other_us": "compiled at run time, us a vector",
-    "this_us": "ahead of time, us a vector",
-    "ratio": "ratio",
-}
-SERVICE = {
-    "while": "while",
-    "reads_a_second": "reads a second",
-    "bare_a_second": "bare route, a second",
-    "ratio": "ratio",
-    "cpu_us": "processor time, us a read",
-    "bare_cpu_us": "bare route, us a read",
-    "p99_ms": "p99, ms",
-    "bare_p99_ms": "bare route, p99, ms",
-}
-SERVICE_WAITS = {
-    "beside": "beside",
-    "reads": "reads",
-    "p50_ms": "p50, ms",
-    "p99_ms": "p99, ms",
-    "times_quiet": "times quiet",
-}
-SERVICE_EVENTS = {
-    "while": "while",
-    "asked_a_second": "events a second, asked",
-    "events_a_second": "events a second, held",
-    "refused": "refused requests",
-    "p50_ms": "p50, ms",
-    "p99_ms": "p99, ms",
-}
-LIFECYCLE = {
-    "state": "SIGTERM",
-    "ready_seconds": "start to ready, s",
-    "first_read_seconds": "first read, s",
-    "first_write_seconds": "first write, s",
-    "first_nearest_seconds": "first nearest, s",
-    "pending": "nodes not in the index then",
-    "exit_seconds": "SIGTERM to exit, s",
-    "exit_code": "exit code",
-}
-START = {
-    "environment": "environment",
-    "name": "started",
-    "cpu_seconds": "processor seconds",
-    "seconds": "seconds",
-    "first_cpu_seconds": "processor seconds, the first time",
-}
-SERVICES = {
-    "environment": "environment",
-    "graph": "graph",
-    "nodes": "nodes",
-    "edges": "edges",
-    "ready_seconds": "seconds until it answers",
-    "ready_cpu_seconds": "of it processor seconds",
-    "first_seconds": "first write, s",
-    "second_seconds": "second, s",
-    "hundredth_seconds": "hundredth, s",
-    "times_hundredth": "first over hundredth",
-}
+
+class _Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which rows of a result a table has, and their fields with the heads of columns."""
+
+    rows: str
+    columns: dict[str, str]
+    caption: str = ""
+
+
+@cache
+def _specs() -> dict[str, list[_Columns]]:
+    text = (importlib.resources.files("dygcn_lab.costs") / "tables.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=dict[str, list[_Columns]])
 
 
 def tables_of(result: Result) -> list[Table]:
     """Return the tables of a result."""
-    makers: dict[str, Callable[[Result], list[Table]]] = {
-        "update": _update,
-        "crossover": _crossover,
-        "scale": lambda found: [_rows(_setting(found, found["orders"]), SCALE, found["rows"])],
-        "memory": _memory,
-        "tolerance": lambda found: [
-            _rows(f"{plain(found['events'])} single events", TOLERANCE, found["rows"])
-        ],
-        "threads": lambda found: [_rows("", THREADS, found["rows"])],
-        "base": lambda found: [_rows("", BASE, found["rows"])],
-        "kinds": lambda found: [
-            _rows("", KINDS, found["rows"]),
-            _rows("A whole fit, the score of links included", FITS, found["fits"]),
-        ],
-        "score": lambda found: [
-            _rows("Scores", SCORE, found["rows"]),
-            _rows("An update", SCORE_UPDATES, found["updates"]),
-            _rows("Bytes", SCORE_BYTES, found["bytes"]),
-        ],
-        "recommend": lambda found: [_rows(f"Recall at {found['k']}", RECOMMEND, found["rows"])],
-        "engines": lambda found: [_rows("", ENGINES, found["rows"])],
-        "reads": lambda found: [_rows("", READS, found["rows"])],
-        "service": lambda found: [
-            _rows("Reads of one vector by wrk, 16 connections", SERVICE, found["rounds"]),
-            _rows("One client, a hundred reads a second", SERVICE_WAITS, found["waits"]),
-            _rows("Events", SERVICE_EVENTS, _of_events(found["events"])),
-            _rows("Beginning and end", LIFECYCLE, found["lifecycle"]),
-        ],
-        "start": lambda found: [
-            _rows("Commands", START, found["rows"]),
-            _rows("A service", SERVICES, found["services"]),
-        ],
-    }
-    return makers[result["kind"]](result)
-
-
-def _of_events(events: dict[str, Any]) -> list[dict[str, Any]]:
-    asked = {"asked_a_second": events["asked_a_second"]}
+    special = {"update": _update, "crossover": _crossover}
+    if result["kind"] in special:
+        return special[result["kind"]](result, _specs()[result["kind"]][0].columns)
     return [
-        {"while": "nobody reads", **asked, **events["alone"]},
-        {"while": "wrk reads", **asked, **events["with_reads"]},
+        _rows(one.caption.format_map(result), _with_parts(one, result), _found(one.rows, result))
+        for one in _specs()[result["kind"]]
+        if one.rows in result
     ]
+
+
+def _found(name: str, result: Result) -> Iterable[dict[str, Any]]:
+    """Return rows; those of events and of churn are no list, and bytes by part lie one level deeper."""
+    rows = result[name]
+    if name == "churn":
+        return [rows]
+    if name == "events":
+        asked = {"asked_a_second": rows["asked_a_second"]}
+        both = {"nobody reads": rows["alone"], "wrk reads": rows["with_reads"]}
+        return [{"while": what} | asked | figures for what, figures in both.items()]
+    return [{**row, **{f"{part}_bytes": size for part, size in row.get("parts", {}).items()}} for row in rows]
+
+
+def _with_parts(one: _Columns, result: Result) -> dict[str, str]:
+    rows = result[one.rows] if one.rows == "rows" else ()
+    parts = dict.fromkeys(part for row in rows for part in row.get("parts", {}))
+    return one.columns | {f"{part}_bytes": part for part in parts}
 
 
 def size_text(count: float) -> str:
@@ -309,7 +79,7 @@ def size_text(count: float) -> str:
 
 
 def _rows(caption: str, columns: dict[str, str], rows: Iterable[dict[str, Any]]) -> Table:
-    cells: list[list[str | Value]] = [[_text(name, row[name]) for name in columns] for row in rows]
+    cells: list[list[str | Value]] = [[_text(name, row.get(name, 0)) for name in columns] for row in rows]
     return Table(caption, list(columns.values()), cells)
 
 
@@ -317,20 +87,17 @@ def _text(name: str, value: Any) -> str:
     return size_text(value) if name.endswith("_bytes") else plain(value, DIGITS)
 
 
-def _setting(found: dict[str, Any], orders: int) -> str:
-    return f"width {found['width']}, {orders} orders"
-
-
 def _caption(graph: dict[str, Any], result: Result) -> str:
+    about = {**result, **graph}
     size = f"{plain(graph['nodes'])} nodes, {plain(graph['edges'])} edges"
-    return f"{graph['graph']}: {size}, {_setting({**result, **graph}, result['orders'])}"
+    return f"{graph['graph']}: {size}, width {about['width']}, {result['orders']} orders"
 
 
-def _update(result: Result) -> list[Table]:
+def _update(result: Result, columns: dict[str, str]) -> list[Table]:
     tables = [
         _rows(
             f"{_caption(graph, result)}, a recompute takes {plain(graph['recompute_seconds'], DIGITS)} s",
-            UPDATE,
+            columns,
             (batch for batch in result["batches"] if _of(batch) == _of(graph)),
         )
         for graph in result["graphs"]
@@ -354,7 +121,7 @@ def _of(row: dict[str, Any]) -> tuple[str, int]:
     return row["graph"], row["width"]
 
 
-def _crossover(result: Result) -> list[Table]:
+def _crossover(result: Result, columns: dict[str, str]) -> list[Table]:
     tables = []
     for graph in result["graphs"]:
         most = graph["batches"][-1]["events"]
@@ -369,13 +136,12 @@ def _crossover(result: Result) -> list[Table]:
             for rival in graph["rivals"]
         ]
         caption = f"{_caption(graph, result)}, dim {result['dim']}, others on {result['workers']} cores"
-        tables.append(Table(caption, _RIVAL, rivals))
-        tables.append(_rows("", CROSSOVER, graph["batches"]))
+        tables += [Table(caption, _RIVAL, rivals), _rows("", columns, graph["batches"])]
     return tables
 
 
 def batch_text(batch: float | None, most: int) -> str:
-    """Say from which batch on a rival is cheaper.
+    """Return from which batch on a rival is cheaper.
 
     Examples
     --------
@@ -385,13 +151,3 @@ def batch_text(batch: float | None, most: int) -> str:
     if batch is None:
         return f"never up to {plain(most)}"
     return plain(int(float(f"{batch:.{DIGITS}g}")))
-
-
-def _memory(result: Result) -> list[Table]:
-    names = list(dict.fromkeys(name for row in result["rows"] for name in row["parts"]))
-    columns = {**MEMORY, **{f"{name}_bytes": name for name in names}}
-    rows = (
-        {**row, **{f"{name}_bytes": row["parts"].get(name, 0) for name in names}} for row in result["rows"]
-    )
-    churn = [_rows("Ids that come and go", CHURN, [result["churn"]])] if "churn" in result else []
-    return [_rows("", columns, rows), *churn]

@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from dygcn._progress import Notify
 from dygcn.engine.propagation import set_threads
+from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.costs.bare import Bare, compiled_loop
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.timing import load_average, parts_of, timed, undisturbed
 from dygcn_lab.costs.traffic import Traffic, as_users_do
 from dygcn_lab.costs.updates import live_of
-from dygcn_lab.testbed.own_state import own_state
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn_lab.costs.timing import Notify
+from dygcn_lab.testbed.seeding import own_state
 
 _WARM = 2
 
 
 def measure_threads(
-    names: Sequence[str],
+    graphs: Sequence[str] = (),
     *,
     width: int = 100,
     orders: int = 2,
     sizes: Sequence[int] = (1000, 10_000),
     repeats: int = 15,
-    count: int = 2,
+    threads: int = 2,
     seed: int = 0,
     notify: Notify | None = None,
 ) -> dict[str, Any]:
-    """Time batches by turns on one thread and on `count`, two embeddings side by side.
+    """Time batches by turns on one thread and on `threads`, two embeddings side by side.
 
     Both get the same batches, so that they must have the same digest at the end.
     """
     compiled_loop()
     rows = []
-    for name, tell in parts_of(names, notify):
+    for name, tell in parts_of(graphs or ("power-law",), notify):
         tell(0, 1 + len(sizes), "loading the graph")
         drawn = graph_events(name, seed)
         lives = [live_of(drawn, width, orders=orders, seed=seed) for _ in range(2)]
         for done, size in enumerate(sizes):
             tell(1 + done, 1 + len(sizes), f"batches of {size:,}")
             traffic = Traffic(lives[0]._state.graph, drawn, seed)
-            rows.append({"graph": name, "batch": size, **_by_turns(lives, traffic, size, repeats, count)})
+            rows.append({"graph": name, "batch": size, **_by_turns(lives, traffic, size, repeats, threads)})
     return {
         "kind": "threads",
         "width": width,
         "orders": orders,
-        "threads": count,
+        "threads": threads,
         "load_average": load_average(),
         "rows": rows,
     }

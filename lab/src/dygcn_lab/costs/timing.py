@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.propagation import set_threads
-
-Notify = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,12 @@ def on_one_thread() -> Iterator[None]:
         yield
     finally:
         set_threads(None)
+
+
+def in_a_process(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Call a function in a process that has never had more memory than the call needs."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 def load_average() -> float:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from dygcn.live.embedding import start
+from dygcn._progress import Notify
+from dygcn.engine.records import EventBatch, Float32, Int64, Nodes
+from dygcn.live.change import Change
+from dygcn.live.embedding import LiveEmbedding, start
 from dygcn.live.fitting import fit
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.kinds import DIM, random_walks
 from dygcn_lab.costs.timing import load_average, parts_of
 from dygcn_lab.costs.traffic import Traffic, as_users_do
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import EventBatch, Float32, Int64, Nodes
-    from dygcn.live.change import Change
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn_lab.costs.timing import Notify
 
 GRAPHS = ("college-msg", "sx-mathoverflow", "as-caida", "arxiv-coauthor")
 TOLERANCES = (0.0, 0.003, 0.01, 0.03)
@@ -77,13 +73,8 @@ def measure_tolerance(
 ) -> dict[str, Any]:
     """Apply the same single events with each tolerance, and write what is listed as moved to a sink.
 
-    Parameters
-    ----------
-    graphs
-        See `graph_events`. The default model is fitted on those of up to 50,000 nodes; each node of a larger
-        one has a random row.
-    tolerances
-        The rows of the first one are those that others are compared with.
+    The default model is fitted on graphs of up to 50,000 nodes; each node of a larger one has a random row.
+    Rows are compared with those of the first tolerance.
     """
     rows: list[dict[str, Any]] = []
     for name, tell in parts_of(list(graphs or GRAPHS), notify):

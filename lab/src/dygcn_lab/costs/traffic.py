@@ -6,18 +6,15 @@ Each comes with the batch that takes it back, so that the same change can be mad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events import python_ids, take
 from dygcn.engine.graph import Graph
-from dygcn.engine.records import EventBatch, IdColumn
+from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int64, Nodes
 
 _SAMPLE = 1_000_000  # edges from which ends are drawn
 _TRIES = 100
@@ -29,10 +26,7 @@ class Traffic:
     Half of each batch removes edges drawn from all edges, half adds pairs that are no edges and whose ends
     are drawn by degree; the batch after it takes both back.
 
-    Parameters
-    ----------
-    events
-        What the graph was built from; edges are drawn from those that are still there.
+    `events`: what the graph was built from; edges are drawn from those that are still there.
     """
 
     moves_on = False
@@ -88,11 +82,8 @@ class Traffic:
 class Stream:
     """Changes as they came: half of each batch are the next edges, half take away the oldest ones.
 
-    Parameters
-    ----------
-    events
-        Of which `base` (all but the last tenth) is what the graph is built from. Edges that come again are
-        left out: an event that changes nothing costs next to nothing.
+    `events`: of which `base` (all but the last tenth) is what the graph is built from. Edges that come again
+    are left out: an event that changes nothing costs next to nothing.
     """
 
     moves_on = True

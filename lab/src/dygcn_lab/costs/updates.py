@@ -5,21 +5,27 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+from unittest import mock
 
 import numpy as np
 
+from dygcn.engine.events import read_events
 from dygcn.engine.features.inputs import Hashed
+from dygcn.engine.graph import apply_batch
 from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import Model
+from dygcn.engine.propagation import spreading
+from dygcn.engine.propagation.gathering import gather_part
 from dygcn.engine.records import EventBatch
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.bare import Bare, compiled_loop
 from dygcn_lab.costs.graphs import PART, graph_events, graph_parts, random_graph
-from dygcn_lab.costs.stages import measure_stages
 from dygcn_lab.costs.timing import (
+    Notify,
     load_average,
     median_ratio,
     on_one_thread,
@@ -29,14 +35,10 @@ from dygcn_lab.costs.timing import (
     undisturbed,
 )
 from dygcn_lab.costs.traffic import Stream, Traffic, as_users_do
-from dygcn_lab.testbed.own_state import own_state
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn_lab.costs.timing import Notify
+from dygcn_lab.testbed.seeding import own_state
 
 STREAM = "stream:"
+GRAPH = "power-law-50k-300k"
 _IN_A_BLOCK = 100
 _SINGLES = 50  # single edges for each batch of another size
 _WARM = 3  # rounds that are not counted
@@ -93,7 +95,7 @@ def load_graph(
 
 
 def measure_updates(
-    names: Sequence[str],
+    graphs: Sequence[str],
     *,
     widths: Sequence[int] = (256,),
     orders: int = 2,
@@ -105,31 +107,23 @@ def measure_updates(
     """Load graphs one by one, and time batches of mixed adds and removes, the bare additions and recomputes.
 
     See `Traffic` for the batches. They are handed over as a user would: one edge as ``add=[(a, b)]``, more
-    as columns. Vectors are not read.
-
-    Parameters
-    ----------
-    names
-        Of graphs; see `graph_events`. One that begins with ``stream:`` changes as its edges came (`Stream`).
-    widths
-        Of messages; everything is measured for each.
-    repeats
-        Batches of each size; fifty times as many single edges.
+    as columns. Vectors are not read. There are `repeats` batches of each size, and fifty times as many single
+    edges. A graph whose name begins with ``stream:`` changes as its edges came (`Stream`).
     """
     compiled_loop()
-    graphs, batches = [], []
-    settings = [(name, width) for width in widths for name in names]
+    about_graphs, batches = [], []
+    settings = [(name, width) for width in widths for name in graphs or (GRAPH,)]
     parts = parts_of([f"{name}, width {width}" for name, width in settings], notify)
     for (name, width), (_, tell) in zip(settings, parts, strict=True):
         about, rows = _measure_graph(name, width, orders, sizes, repeats, seed, tell)
-        graphs.append(about)
+        about_graphs.append(about)
         batches += rows
     return {
         "kind": "update",
         "orders": orders,
         "repeats": repeats,
         "load_average": load_average(),
-        "graphs": graphs,
+        "graphs": about_graphs,
         "batches": batches,
     }
 
@@ -243,3 +237,46 @@ def _time_block(
         (took, alone, rows, additions, moved)
         for (took, rows, moved), alone, (_, additions) in zip(ours, seconds, least, strict=True)
     ]
+
+
+@on_one_thread()
+def measure_stages(
+    live: LiveEmbedding, traffic: Traffic | Stream, size: int, repeats: int
+) -> dict[str, float]:
+    """Return the microseconds of each stage of a batch of many, the median of repeats, on one thread.
+
+    A mark is made when an order is gathered: what lies before it is gathering (and the adding of the order
+    before), what lies after the last is adding it, and listing the nodes that moved.
+    """
+    found: list[dict[str, float]] = []
+    for _ in range(repeats):
+        there, back = traffic.round(size)
+        found.append(_one(live, there))
+        live.update(back)
+        if traffic.moves_on:
+            live.update(there)
+    return {name: 1e6 * statistics.median(each[name] for each in found) for name in found[0]}
+
+
+def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
+    state, handed = own_state(live), as_users_do(batch)
+    marks: list[tuple[str, float]] = []
+
+    def mark(name: str) -> None:
+        marks.append((name, time.perf_counter()))
+
+    def gather(*arguments: Any) -> Any:
+        gathered, order = gather_part(*arguments), len(marks) - 2
+        mark(f"add order {order - 1}, gather order {order}" if order > 1 else "gather order 1")
+        return gathered
+
+    with undisturbed(), mock.patch.object(spreading, "gather_part", gather):
+        mark("")
+        events = read_events(handed["events"], live.model.ids)
+        mark("read events")
+        delta = apply_batch(state.graph, events)
+        mark("ids and graph")
+        state.exact.apply(state.graph, delta)
+        mark(f"add order {state.exact.orders}, who moved")
+    state.graph.release(delta.left)
+    return {name: at - marks[i][1] for i, (name, at) in enumerate(marks[1:])}

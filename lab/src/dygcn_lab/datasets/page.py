@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dygcn.datasets.files import LAB, OWN
-from dygcn.datasets.registry import registry
-
-if TYPE_CHECKING:
-    from dygcn.datasets.registry import DatasetInfo
+from dygcn.datasets.registry import DatasetInfo, registry
 
 _HEAD = ("name", "what", "nodes", "events", "removals", "labels", "publisher", "terms", "shipped")
 _RULE = ("---", "---", "---:", "---:", "---:", "---", "---", "---", "---")

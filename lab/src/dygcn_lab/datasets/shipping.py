@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from os import PathLike
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-if TYPE_CHECKING:
-    from os import PathLike
-    from pathlib import Path
 
 COLUMNS = {"src": pa.int32(), "dst": pa.int32(), "t": pa.int64(), "op": pa.int8()}
 

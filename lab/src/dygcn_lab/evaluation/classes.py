@@ -7,15 +7,13 @@ fitted on. `HeldOutClassifier` is fitted on one half of them and asked for the o
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
 from dygcn.engine.measures import unit_rows
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 
 
 def _fitted(vectors: Float32 | Float64, labels: Int64, **options: float) -> Any:
@@ -30,14 +28,8 @@ def _fitted(vectors: Float32 | Float64, labels: Int64, **options: float) -> Any:
 class FrozenClassifier:
     """Logistic regression with scikit-learn's default settings, fitted on the vectors of one moment.
 
-    Parameters
-    ----------
-    vectors
-        (nodes, dim) at the moment of fitting.
-    labels
-        (nodes,) class of each node, below 0 where there is none.
-    active
-        (nodes,) which nodes have an edge at that moment.
+    `vectors`: (nodes, dim) at the moment of fitting; `labels`: (nodes,) class of each node, below 0 where
+    there is none; `active`: (nodes,) which nodes have an edge at that moment.
     """
 
     def __init__(self, vectors: Float32, labels: Int64, active: Bool) -> None:
@@ -61,12 +53,7 @@ class HeldOutClassifier:
 
     Newcomers are classified by the same half, so that the two figures differ by who is asked for alone.
 
-    Parameters
-    ----------
-    vectors, labels, active
-        As for `FrozenClassifier`.
-    random
-        Draws the half.
+    `vectors`, `labels`, `active`: as for `FrozenClassifier`; `random`: draws the half.
     """
 
     def __init__(self, vectors: Float32, labels: Int64, active: Bool, random: np.random.Generator) -> None:

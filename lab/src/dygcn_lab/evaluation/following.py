@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from dygcn.engine.records import Bool, Float64, Int64
 
-    from dygcn.engine.records import Bool, Float64, Int64
-
-    Score = Callable[[int, Int64, float], Float64]
+Score = Callable[[int, Int64, float], Float64]
 
 FITTED = 0.7  # of all events
 EVERYBODY = 1000  # destinations up to which all of them are candidates
@@ -128,11 +126,8 @@ def _after(answer: int, rivals: Int64, also: list[int]) -> Int64:
 def known_before(stream: Stream, event: int, age: int | str) -> int:
     """Return how many events a state of some age has seen when an event is asked about.
 
-    Parameters
-    ----------
-    age
-        0: all before it; n: states are renewed after every n events, counted from the fitted part; ``"day"``:
-        at midnight.
+    `age`: 0: all before it; n: states are renewed after every n events, counted from the fitted part;
+    ``"day"``: at midnight.
     """
     if age == "day":
         midnight = np.floor(stream.t[event] / DAY) * DAY
@@ -182,12 +177,8 @@ def reciprocal_ranks(
 ) -> Answers:
     """Ask methods all questions, in the order of the stream.
 
-    Parameters
-    ----------
-    follow
-        Lets the methods see the events from one number to another; they have seen the fitted part.
-    score
-        By name, scores of candidates for one who asks, at a time.
+    `follow`: lets the methods see the events from one number to another; they have seen the fitted part;
+    `score`: by name, scores of candidates for one who asks, at a time.
     """
     seen, event, pair = stream.fitted, Cost(), {name: Cost() for name in score}
     found: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in score}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.training.samples import last_events, some_pairs
 from dygcn_lab.evaluation.recommending import Question, ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SETTINGS = 41  # that may be tried: two rounds over a grid of the size of ours
 _USERS, _SEED, _ROUNDS = 2_000, 0, 2

@@ -9,12 +9,13 @@ new kind leaves the others what they were.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.measures import auc, pair_cosines, unit_rows
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 from dygcn.errors import DygcnError
 from dygcn_lab.evaluation.classes import FrozenClassifier, HeldOutClassifier
 from dygcn_lab.evaluation.links import (
@@ -28,18 +29,13 @@ from dygcn_lab.evaluation.links import (
     median_bar,
     with_mixed_ends,
 )
+from dygcn_lab.evaluation.method import Method
 from dygcn_lab.evaluation.reconstruction import precision_at
 from dygcn_lab.evaluation.seen import Seen
 from dygcn_lab.evaluation.stability import motion
+from dygcn_lab.evaluation.steps import Moment
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
-    from dygcn_lab.evaluation.method import Method
-    from dygcn_lab.evaluation.steps import Moment
-
-    Score = Callable[[Int64, str], Float64 | None]
+Score = Callable[[Int64, str], Float64 | None]
 
 Figures = dict[str, list[float]]
 COSINE, OWN = "cosine", "score"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.measures import PairSet, draw_negatives, one_end
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float64, Int64
+from dygcn.engine.records import Float64, Int64
 
 TASKS = ("all", "new-warm", "never")
 NEGATIVES = ("uniform", "degree")
@@ -34,10 +31,7 @@ def ask_links(now: Int64, coming: Int64, nodes: int, random: np.random.Generator
     all such nodes, or ``degree``: an end of another edge of the question, so that popular nodes are as
     frequent among negatives as among the linked.
 
-    Parameters
-    ----------
-    now, coming
-        (m, 2) edges at t and at t + 1.
+    `now`, `coming`: (m, 2) edges at t and at t + 1.
     """
     before, after = PairSet(now, nodes), PairSet(coming, nodes)
     warm = np.zeros(nodes, np.bool_)
@@ -57,12 +51,7 @@ def ask_never(
     A link that returns is no such link. Strangers have an edge now, were never linked either, and are not
     linked in the next graph: whoever remembers pairs has nothing to tell one from the other by.
 
-    Parameters
-    ----------
-    now, coming
-        (m, 2) edges at t and at t + 1.
-    seen
-        Every pair that was linked at any moment up to t.
+    `now`, `coming`: (m, 2) edges at t and at t + 1; `seen`: every pair that was linked at any moment up to t.
     """
     warm = np.zeros(nodes, np.bool_)
     warm[now.ravel()] = True

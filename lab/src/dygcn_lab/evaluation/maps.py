@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from dygcn.engine.records import Float32, Float64, Int64
 from dygcn.live.plotting import unit_rows
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int64
 
 
 def kept_neighbours(vectors: Float32, place: Float64, count: int = 10) -> float:

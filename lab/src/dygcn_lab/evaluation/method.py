@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
+from dygcn.engine.records import Float32, Int64
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,12 +24,8 @@ class Method(Protocol):
     def begin(self, moments: Sequence[Moment], nodes: int) -> None:
         """Fit on the first moments; the state afterwards is that of the last of them.
 
-        Parameters
-        ----------
-        moments
-            From the first graph to the last one that may be fitted on.
-        nodes
-            Nodes are numbered from 0 to one less than this, over the whole history.
+        `moments`: from the first graph to the last one that may be fitted on; `nodes`: nodes are numbered
+        from 0 to one less than this, over the whole history.
         """
 
     def follow(self, moment: Moment) -> None:
@@ -37,13 +37,9 @@ class Method(Protocol):
     def score(self, pairs: Int64, task: str) -> Float64 | None:
         """Return (m,) how likely each pair (m, 2) is linked next; None: the cosine of the vectors.
 
-        Parameters
-        ----------
-        task
-            ``"all"``: every link of the next graph, those that are there already included. ``"new-warm"``:
-            links that are not there now. ``"never"``: links that were never there.
-
-        The ends of a pair come in random order.
+        `task`: ``"all"``: every link of the next graph, those that are there already included.
+        ``"new-warm"``: links that are not there now. ``"never"``: links that were never there; `The ends of a
+        pair come in random order.`: .
         """
 
 
@@ -53,3 +49,17 @@ class VectorMethod:
     def score(self, pairs: Int64, task: str) -> Float64 | None:
         """Return None: the cosine decides."""
         return None
+
+
+def by_number(ids: Int64, vectors: Float32, nodes: int) -> Float32:
+    """Return a table with a row for every node number; zero for nodes without a vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> by_number(np.array([2, 0]), np.array([[5.0], [7.0]], np.float32), 3).ravel().tolist()
+    [7.0, 0.0, 5.0]
+    """
+    out = np.zeros((nodes, vectors.shape[1]), np.float32)
+    out[ids] = vectors
+    return out

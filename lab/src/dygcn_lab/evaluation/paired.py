@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from dygcn.engine.records import Float64
+from dygcn.engine.records import Float64
 
 RESAMPLES = 2000
 _SEED = 20_220  # the same resamples for everybody

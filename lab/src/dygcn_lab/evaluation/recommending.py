@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dygcn.engine.records import Bool, Float32, Float64, Int64
+from dygcn.engine.records import Bool, Float32, Float64, Int64
 
 DAY = 86_400.0
 _AT_ONCE = 500  # users whose scores of all items are in memory

@@ -9,20 +9,16 @@ splits of LightGCN are as published, at 20.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from dygcn.engine.records import Bool
 from dygcn_lab.evaluation.recommending import Events, Question, ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from typing import Any
-
-    from dygcn.engine.records import Bool
 
 K, OFFICIAL_K = 10, 20
 _FOLLOWED, _ASKED = 0.6, 0.8  # shares of the events after which these parts begin

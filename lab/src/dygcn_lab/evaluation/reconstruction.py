@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dygcn.engine.measures import PairSet, unit_rows
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Int64
+from dygcn.engine.records import Float32, Int64
 
 SAMPLE = 1000
 
@@ -19,14 +15,9 @@ def precision_at(
 ) -> float:
     """Return the precision at k among all pairs of a sample of nodes, by cosine.
 
-    Parameters
-    ----------
-    edges
-        (m, 2) of the present graph.
-    k
-        How many pairs are looked at; None: as many as there are edges in the sample.
-    sample
-        So many nodes are drawn as ends of random edges (uniform nodes of a sparse graph hardly have an edge).
+    `edges`: (m, 2) of the present graph; `k`: how many pairs are looked at; None: as many as there are edges
+    in the sample; `sample`: so many nodes are drawn as ends of random edges (uniform nodes of a sparse graph
+    hardly have an edge).
 
     Examples
     --------

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dygcn.datasets import Dataset
 from dygcn.datasets.registry import Window
-
-if TYPE_CHECKING:
-    from dygcn.datasets import Dataset
-    from dygcn.engine.records import Float64, Int64
+from dygcn.engine.records import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)

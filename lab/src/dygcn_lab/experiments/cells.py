@@ -8,21 +8,17 @@ import importlib.metadata
 import os
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 import dygcn
+from dygcn._progress import Notify
 from dygcn.errors import DygcnError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn_lab.evaluation import Figures
-
-    Notify = Callable[[int, int, str], None]
+from dygcn_lab.evaluation import Figures
 
 PACKAGES = (
     "dygcn",

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.events import read_events
 from dygcn.engine.measures import unit_rows
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.propagation import influence
-from dygcn.engine.records import IdColumn
-from dygcn.paper import adopt
+from dygcn.engine.records import Float32, IdColumn, Int64
+from dygcn.paper import RollingRecipe, adopt
+from dygcn_lab.evaluation.method import by_number
 from dygcn_lab.experiments.cells import Record
 from dygcn_lab.experiments.influence import ORDER_NAMES, influenced_by_one_edge, influenced_nodes
-from dygcn_lab.experiments.paper_rules import fit_rule, graph_at, ids_and_vectors, train_bases
-from dygcn_lab.experiments.tables import by_number
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Float32, Int64
-    from dygcn.paper import RollingRecipe
-    from dygcn_lab.experiments.cells import Notify
-    from dygcn_lab.experiments.paper_rules import Frames, Trained
+from dygcn_lab.experiments.paper_rules import (
+    Frames,
+    Trained,
+    fit_rule,
+    graph_at,
+    ids_and_vectors,
+    train_bases,
+)
 
 ORDERS = len(ORDER_NAMES)
 FAR_SAMPLE = 300  # nodes drawn of each ring

@@ -30,10 +30,11 @@ import dygcn
 from dygcn.engine.features.tables import NodeColumns, read_nodes
 from dygcn.engine.records import Float32, Int64
 from dygcn_lab.evaluation.classes import FrozenClassifier
-from dygcn_lab.report.blocks import put_between
+from dygcn_lab.report.blocks import with_blocks, write_json
+from dygcn_lab.report.tables import rows_table
 
 RESULT = Path("results/features/classes.json")
-PAGE, MARKS = Path("docs/features.md"), ("<!-- feature classes: begin -->", "<!-- feature classes: end -->")
+PAGE = Path("docs/features.md")
 SPLITS, LABELLED, NEWCOMERS = 5, 0.2, 0.2
 LEAST = 50
 """Nodes of a class; smaller ones are not asked for."""
@@ -198,22 +199,15 @@ def table(rows: dict[str, Any]) -> str:
     >>> print(table({"cora": {"nodes": found, "newcomers": found}}).splitlines()[-1])
     | cora | 0.800 ± 0.010 | 0.800 ± 0.010 | 0.5 | - | 0.800 | 0.800 |
     """
-    columns = (
-        "walks",
-        "walks and features",
-        "share",
-        "features alone, trained",
-        "newcomers, walks",
-        "and features",
-    )
-    lines = [f"| set | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    lines = []
     for name in [name for name in SETS if name in rows]:
         nodes, late = rows[name]["nodes"], rows[name]["newcomers"]
         cells = [_cell(nodes.get(sort)) for sort in ("walks", "walks+given", "given, trained")]
         cells.insert(2, f"{nodes['walks+given']['share']:g}")
         cells += [f"{late[sort]['accuracy']:.3f}" for sort in ("walks", "walks+given")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([name, *cells])
+    columns = "set", "walks", "walks and features", "share", "features alone, trained"
+    return rows_table((*columns, "newcomers, walks", "and features"), lines)
 
 
 def _cell(found: dict[str, Any] | None) -> str:
@@ -228,9 +222,8 @@ def main(arguments: list[str]) -> None:
     for name in names:
         data = read_set(name, folder)
         rows[name] = {"nodes": judge_fit(data, trained), "newcomers": judge_newcomers(data)}
-        RESULT.parent.mkdir(parents=True, exist_ok=True)
-        RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(rows, order="sorted"), indent=2) + b"\n")
-    PAGE.write_text(put_between(PAGE.read_text(encoding="utf-8"), MARKS, table(rows)), encoding="utf-8")
+        write_json(rows, RESULT)
+    PAGE.write_text(with_blocks(PAGE, {"feature classes": table(rows)}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.records import Float64
 from dygcn_lab.evaluation import compare
-from dygcn_lab.experiments.plan import cell_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dygcn.engine.records import Float64
-    from dygcn_lab.experiments.cells import CellResult, CellStore, Record
-    from dygcn_lab.experiments.plan import Experiment, Row
+from dygcn_lab.experiments.cells import CellResult, CellStore, Record
+from dygcn_lab.experiments.plan import Experiment, Row, cell_of
 
 FAR = 0.03  # a difference from the paper that wants a sentence
 _LINK = {

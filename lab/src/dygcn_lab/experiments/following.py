@@ -12,23 +12,19 @@ import copy
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 import pyarrow.parquet as pq
 
 import dygcn
+from dygcn.engine.records import Float64, Int64
 from dygcn_lab.baselines.following import HALF_LIVES, Heuristics, Past
-from dygcn_lab.evaluation.following import Question, Stream, ask, reciprocal_ranks
+from dygcn_lab.evaluation.following import Answers, Question, Score, Stream, ask, reciprocal_ranks
 from dygcn_lab.evaluation.paired import compare
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float64, Int64
-    from dygcn_lab.evaluation.following import Answers, Score
 
 OURS, LOGIT = "ours", "logistic on heuristics"
 AGES = (0, 200)

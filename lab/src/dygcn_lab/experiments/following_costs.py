@@ -12,17 +12,15 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 import dygcn
 from dygcn_lab.costs.timing import timed, undisturbed
+from dygcn_lab.evaluation.following import Stream
 from dygcn_lab.experiments.following import fit, read
-
-if TYPE_CHECKING:
-    from dygcn_lab.evaluation.following import Stream
 
 BATCHES = {1: 300, 100: 60}  # events in one -> how many of them
 CANDIDATES = (1, 100, 1000)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from dygcn._extras import extra
+from dygcn._progress import Notify
 from dygcn.datasets import load
+from dygcn.engine.records import Int64
 from dygcn.engine.training import Recipe
 from dygcn.errors import OptionError
 from dygcn_lab.baselines import BASELINES
-from dygcn_lab.evaluation import judge_method
-from dygcn_lab.evaluation.steps import steps_of
+from dygcn_lab.evaluation import Method, judge_method
+from dygcn_lab.evaluation.seen import shares
+from dygcn_lab.evaluation.steps import Steps, steps_of
 from dygcn_lab.experiments import score_groups, walk_groups
-from dygcn_lab.experiments.cells import Record, rounded
+from dygcn_lab.experiments.cells import Cell, Record, rounded
 from dygcn_lab.experiments.ours import (
     WIDTHS,
     DoNothing,
@@ -27,15 +31,6 @@ from dygcn_lab.experiments.ours import (
     choose,
     choose_memory,
 )
-from dygcn_lab.experiments.shares import shares
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import Int64
-    from dygcn_lab.evaluation import Method
-    from dygcn_lab.evaluation.steps import Steps
-    from dygcn_lab.experiments.cells import Cell, Notify
 
 DIM = 100  # the paper's
 FEATURES = "hashed"  # of every group of ours here, whatever the default of `fit` is

@@ -7,28 +7,28 @@ our graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
-from dygcn.engine.models.links import COUNT_HALF_LIFE, node_traits, pair_columns, pair_cosines, pair_pasts
-from dygcn.engine.records import IdColumn
-from dygcn.engine.training.link_head import PAIRS, fit_heads, sample_links
+from dygcn.engine.models.links import (
+    COUNT_HALF_LIFE,
+    LinkHead,
+    node_traits,
+    pair_columns,
+    pair_cosines,
+    pair_pasts,
+)
+from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int64, Nodes
+from dygcn.engine.training.link_head import PAIRS, LinkSample, fit_heads, sample_links
 from dygcn.engine.training.matrices import Recipe
 from dygcn.engine.training.samples import NextEdges, first_held_out
+from dygcn_lab.evaluation import Method
+from dygcn_lab.evaluation.steps import Moment
 from dygcn_lab.experiments.ours import LINKS, event_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.models.links import LinkHead
-    from dygcn.engine.records import EventBatch, Float32, Float64, Int64, Nodes
-    from dygcn.engine.training.link_head import LinkSample
-    from dygcn_lab.evaluation import Method
-    from dygcn_lab.evaluation.steps import Moment
 
 UNIT = 1.0  # times are in steps
 
@@ -36,12 +36,8 @@ UNIT = 1.0  # times are in steps
 class Headed:
     """An embedding that is scored as ours is.
 
-    Parameters
-    ----------
-    make
-        Returns a new one, not fitted yet.
-    memory
-        Half-life of the ghosts that tell of a pair's past; the embedding itself knows nothing of them.
+    `make`: returns a new one, not fitted yet; `memory`: half-life of the ghosts that tell of a pair's past;
+    the embedding itself knows nothing of them.
     """
 
     def __init__(self, make: Callable[[], Method], seed: int, memory: float | None = None) -> None:

@@ -6,20 +6,14 @@ anew at every step, *exact* is this project's default rule, fitted on the same h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from dygcn.paper import Base
+from dygcn.engine.models.model import Model
+from dygcn.live.embedding import LiveEmbedding
+from dygcn.paper import Base, RollingRecipe
 from dygcn.paper.bases import exact_tables
 from dygcn.paper.history import play_history
-from dygcn_lab.experiments.paper_rules import Series, Trained, empty_model, rolled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dygcn.engine.models.model import Model
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn.paper import RollingRecipe
-    from dygcn_lab.experiments.paper_rules import Frames
+from dygcn_lab.experiments.paper_rules import Frames, Series, Trained, empty_model, rolled
 
 
 def exact_bases(frames: Frames, exact: LiveEmbedding, recipe: RollingRecipe, seed: int) -> Trained:
@@ -43,11 +37,8 @@ def kept(trained: Trained, first: int, steps: range, fresh: bool) -> Series:
 def long_run(trained: Trained, models: Mapping[str, Model], length: int = 30) -> dict[str, Series]:
     """Roll fitted rules from one base on, beside doing nothing and recomputing.
 
-    Parameters
-    ----------
-    length
-        Steps on its own output; the last one is judged by the last graph. Where the second half is shorter,
-        the run is. The first of the steps leads to the last graph that was fitted on.
+    `length`: steps on its own output; the last one is judged by the last graph. Where the second half is
+    shorter, the run is. The first of the steps leads to the last graph that was fitted on.
     """
     first, tested = stretch(trained.frames, length)
     return {

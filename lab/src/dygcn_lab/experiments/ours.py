@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from dygcn.engine.records import IdColumn
+from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.fitting import fit
 from dygcn_lab.evaluation import judge_method
-from dygcn_lab.experiments.tables import by_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes
-    from dygcn_lab.evaluation.steps import Moment
-
+from dygcn_lab.evaluation.method import by_number
+from dygcn_lab.evaluation.steps import Moment
 
 HALF_LIVES = (None, 1.0, 4.0, 16.0)  # in steps
 WIDTHS = (256, 512, 1024)

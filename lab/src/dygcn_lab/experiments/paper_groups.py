@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from dygcn.paper import BaseRecipe, RollingRecipe
 from dygcn_lab.experiments.cells import Record, rounded
 from dygcn_lab.experiments.closeups import closeup_records, influence_records
+from dygcn_lab.experiments.groups import Task
 from dygcn_lab.experiments.long_run import long_run
 from dygcn_lab.experiments.paper_rules import (
     DIM,
     RULES,
     Frames,
+    Series,
     fit_rule,
     one_step,
     retrained,
     train_bases,
     unchanged,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn_lab.experiments.groups import Task
-    from dygcn_lab.experiments.paper_rules import Series
 
 ORDERS = (1, 2, 3, 4)  # of the paper's figure
 # The paper trains the GCN on every snapshot.

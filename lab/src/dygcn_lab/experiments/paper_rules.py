@@ -8,35 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import apply_batch
 from dygcn.engine.models.choices import Choices
 from dygcn.engine.models.links import norms
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
-from dygcn.paper import RollingRule, adopt
+from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64
+from dygcn.paper import Base, RollingRecipe, RollingRule, adopt
 from dygcn.paper.bases import base_vectors, fit_base, keep_last
 from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play, play_history
 from dygcn.paper.spec import with_base
 from dygcn.paper.training import first_matrices, fit_rolled
 from dygcn_lab.evaluation import Judge
-from dygcn_lab.experiments.tables import by_number
+from dygcn_lab.evaluation.method import by_number
+from dygcn_lab.evaluation.steps import Moment, Steps
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64
-    from dygcn.paper import Base, RollingRecipe
-    from dygcn_lab.evaluation.steps import Moment, Steps
-
-Notify = Callable[[int, int, str], None]
 DIM, ORDERS = 100, 2  # the paper's defaults
 RULES = ("rolling", "spectral")
 
@@ -66,10 +60,7 @@ class Frames:
 class Series:
     """What was measured at each step: the judge's figures, rows computed, and lengths of the vectors.
 
-    Parameters
-    ----------
-    first
-        Ids and vectors that a classifier is fitted on before the first step.
+    `first`: ids and vectors that a classifier is fitted on before the first step.
     """
 
     def __init__(self, frames: Frames, seed: int, first: tuple[Int64, Float32]) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dygcn_lab.experiments.findings import MEASURES, SERIES, find, mean_series, results_of
+from dygcn_lab.experiments.cells import CellStore, Record
+from dygcn_lab.experiments.findings import MEASURES, SERIES, Finding, find, mean_series, results_of
+from dygcn_lab.experiments.plan import Experiment, Row
 from dygcn_lab.experiments.sections import first_step, title_of
 from dygcn_lab.report.panels import OTHERS, OURS, panels, save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dygcn_lab.experiments.cells import CellStore, Record
-    from dygcn_lab.experiments.findings import Finding
-    from dygcn_lab.experiments.plan import Experiment, Row
 
 _ACROSS = 4  # panels of lines in a row
 OUR_ROWS = ("exact", "hashed", "walks", "score", "cosine alone", "whole")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib.resources
 import tomllib
-from typing import TYPE_CHECKING, Any
+from importlib.resources.abc import Traversable
+from typing import Any
 
 import msgspec
 
 from dygcn.errors import OptionError
 from dygcn_lab.experiments.cells import Cell
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 KINDS = ("table", "lines", "bars", "sweep", "orders", "hops", "kernels")
 

@@ -16,27 +16,22 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 import dygcn
+from dygcn.engine.records import Int64
 from dygcn_lab.baselines.ease import Ease
 from dygcn_lab.baselines.recommenders import RIVALS
+from dygcn_lab.baselines.recommending import Rival
 from dygcn_lab.evaluation.held_out import choose, held_out
-from dygcn_lab.evaluation.recommending import Past, quality, rank
+from dygcn_lab.evaluation.recommending import Events, Past, Quality, Question, quality, rank
 from dygcn_lab.evaluation.recommending_sets import QUESTIONS, question_of
-from dygcn_lab.experiments.recommending_results import Results, table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from dygcn.engine.records import Int64
-    from dygcn_lab.baselines.recommending import Rival
-    from dygcn_lab.evaluation.recommending import Events, Quality, Question
-    from dygcn_lab.experiments.recommending_results import Row
+from dygcn_lab.experiments.recommending_results import Results, Row, table
 
 OURS, STALE = "dygcn", "not rerun"
 KINDS = "user", "item"

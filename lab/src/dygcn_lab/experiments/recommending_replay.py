@@ -13,24 +13,20 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from dygcn_lab.baselines.recommenders import RIVALS
-from dygcn_lab.evaluation.recommending import DAY, Past, Quality, Question, ask, quality, rank
+from dygcn_lab.baselines.recommending import Rival
+from dygcn_lab.evaluation.recommending import DAY, Events, Past, Quality, Question, Scorer, ask, quality, rank
 from dygcn_lab.evaluation.recommending_sets import K, read
 from dygcn_lab.experiments.recommending import OURS, fit, parsed, recommended, settings_of, table_of
 from dygcn_lab.experiments.recommending_results import Results, table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dygcn_lab.baselines.recommending import Rival
-    from dygcn_lab.evaluation.recommending import Events, Scorer
 
 SET, WEEKS = "online-retail", 10
 RERUN = {"nightly": 1, "fortnightly": 14}  # days

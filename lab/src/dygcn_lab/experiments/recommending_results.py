@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dygcn_lab.evaluation.paired import compare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dygcn_lab.evaluation.recommending import Quality, Question
+from dygcn_lab.evaluation.recommending import Quality, Question
 
 Row = dict[str, Any]
 

@@ -5,30 +5,22 @@ from __future__ import annotations
 import importlib
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dygcn._extras import extra
+from dygcn._progress import Notify
 from dygcn.errors import DatasetError
-from dygcn_lab.experiments.cells import CellStore
+from dygcn_lab.experiments.cells import Cell, CellStore
 from dygcn_lab.experiments.groups import run_cell
-from dygcn_lab.experiments.pages import write_csv, write_html
 from dygcn_lab.experiments.pictures import draw
 from dygcn_lab.experiments.plan import Experiment, read_experiment
-from dygcn_lab.experiments.results_page import results_page
+from dygcn_lab.experiments.results_page import results_page, write_csv, write_html
 from dygcn_lab.experiments.score_verdicts import score_verdicts
-from dygcn_lab.experiments.sections import make_section
+from dygcn_lab.experiments.sections import Section, make_section
 from dygcn_lab.experiments.verdicts import hashed_verdicts, verdict_table
 from dygcn_lab.experiments.walk_verdicts import walk_verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn_lab.experiments.cells import Cell
-    from dygcn_lab.experiments.sections import Section
-
-    Notify = Callable[[int, int, str], None]
 
 
 @dataclass
@@ -55,18 +47,10 @@ def reproduce(
 ) -> Reproduced:
     """Run experiments and write their files.
 
-    Parameters
-    ----------
-    names
-        Of experiments; see `dygcn_lab.experiments.plan.experiment_names`.
-    out
-        Folder for CSV, PNG and HTML.
-    cells
-        Folder of finished cells; by default one inside `out`. What lies there is not run again.
-    datasets, groups
-        Only these, if given: a long run in pieces.
-    minutes
-        No cell is begun after so many.
+    `names`: of experiments; see `dygcn_lab.experiments.plan.experiment_names`; `out`: folder for CSV, PNG and
+    HTML; `cells`: folder of finished cells; by default one inside `out`. What lies there is not run again;
+    `datasets`, `groups`: only these, if given: a long run in pieces; `minutes`: no cell is begun after so
+    many.
     """
     with extra("evidence", of="dygcn-lab"):  # before hours of work, not after them
         importlib.import_module("jinja2")

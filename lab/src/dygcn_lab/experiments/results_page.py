@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import dataclasses
 import importlib.resources
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from dygcn_lab.experiments.pages import markdown_section
+import numpy as np
+
+from dygcn._extras import extra
+from dygcn_lab.evaluation.seen import SHARES
+from dygcn_lab.experiments.cells import Cell, CellStore
+from dygcn_lab.experiments.findings import MEASURES, find, series_of
+from dygcn_lab.experiments.plan import Experiment, read_experiment
 from dygcn_lab.experiments.score_tables import (
     NOWHERE,
     added_table,
@@ -18,17 +27,13 @@ from dygcn_lab.experiments.score_tables import (
     trivial_words,
 )
 from dygcn_lab.experiments.score_verdicts import score_verdicts
+from dygcn_lab.experiments.sections import Section, title_of
 from dygcn_lab.experiments.verdicts import hashed_verdicts, verdict_table
 from dygcn_lab.experiments.walk_verdicts import fresh_words, walk_verdicts
 from dygcn_lab.report.blocks import put_between
-from dygcn_lab.report.tables import markdown_table
+from dygcn_lab.report.tables import Table, Value, markdown_table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn_lab.experiments.cells import CellStore
-    from dygcn_lab.experiments.sections import Section
-
+HISTORY_MARKS = "<!-- history: written by dygcn reproduce -->", "<!-- end of history -->"
 MARKS = "<!-- results: written by dygcn reproduce -->", "<!-- end of results -->"
 KINDS = ("as-caida", "hepth-collab", "sx-mathoverflow", "email-eu-core-temporal")
 """The data sets of the README, one of each kind: machines, co-authors, questions and answers, messages."""
@@ -37,10 +42,7 @@ KINDS = ("as-caida", "hepth-collab", "sx-mathoverflow", "email-eu-core-temporal"
 def results_page(sections: Sequence[Section], store: CellStore, pictures: dict[str, str]) -> str:
     """Return the page as Markdown: first where it does not hold, then what was asked, then all tables.
 
-    Parameters
-    ----------
-    pictures
-        Experiment -> path of its picture, as seen from the page.
+    `pictures`: experiment -> path of its picture, as seen from the page.
     """
     head = (importlib.resources.files("dygcn_lab.experiments") / "results_head.md").read_text(
         encoding="utf-8"
@@ -86,3 +88,82 @@ def _trivial(store: CellStore) -> str:
 def with_headline(readme: str, store: CellStore) -> str:
     """Return a README whose table of results is that of the cells: four rows and four columns."""
     return put_between(readme, MARKS, markdown_table(short_table(store, KINDS)))
+
+
+CLASSES = (
+    *("accuracy.held-out", "accuracy.majority"),
+    *("accuracy.held-out.newcomers", "accuracy.majority.newcomers"),
+)
+
+
+def with_history(text: str, store: CellStore) -> str:
+    """Return a page whose tables are those of the cells."""
+    experiment = read_experiment("harder")
+    tables = (_shares(experiment, store), _classes(experiment, store))
+    return put_between(text, HISTORY_MARKS, "\n\n".join(markdown_table(table) for table in tables))
+
+
+def _shares(experiment: Experiment, store: CellStore) -> Table:
+    rows: list[list[str | Value]] = []
+    for dataset in experiment.datasets:
+        result = store.read(Cell(dataset, "shares", 0))
+        if result is not None:
+            record = result.records["shares"]
+            means = [
+                np.nanmean(series_of(record, name)) if name in record.figures else None for name in SHARES
+            ]
+            rows.append([title_of(dataset), *("" if mean is None else f"{mean:.3f}" for mean in means)])
+    return Table("What was there before", ["data", *SHARES.values()], rows)
+
+
+def _classes(experiment: Experiment, store: CellStore) -> Table:
+    found: dict[str, dict[str, float]] = {}
+    for each in find(experiment, store):
+        if each.measure in CLASSES and each.row.label in ("hashed", "do nothing"):
+            name = f"{title_of(each.dataset)}, {each.row.label}"
+            found.setdefault(name, {})[each.measure] = each.mean
+    rows: list[list[str | Value]] = [
+        [name, *(f"{means[each]:.3f}" if each in means else "" for each in CLASSES)]
+        for name, means in found.items()
+    ]
+    return Table("Classes", ["data", *(MEASURES[measure] for measure in CLASSES)], rows)
+
+
+INTRO = "Every claim beside the baselines that a sceptic would ask for, and beside the paper's own number."
+
+
+def write_csv(section: Section, file: Path) -> None:
+    """Write the numbers of a section."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out, lineterminator="\n").writerows(section.lines)
+
+
+def write_html(
+    sections: Sequence[Section],
+    pictures: dict[str, Path],
+    file: Path,
+    title: str,
+    claims: Table | None = None,
+) -> None:
+    """Write one page with everything in it, pictures too, and claims at its head if there are any."""
+    with extra("evidence", of="dygcn-lab"):
+        import jinja2  # noqa: PLC0415
+    text = (importlib.resources.files("dygcn_lab.experiments") / "page.html").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=True, trim_blocks=False).from_string(text)
+    inside = {name: base64.b64encode(picture.read_bytes()).decode() for name, picture in pictures.items()}
+    page = template.render(title=title, intro=INTRO, sections=list(sections), pictures=inside, claims=claims)
+    file.write_text(page, encoding="utf-8")
+
+
+def markdown_section(section: Section, level: str = "##") -> str:
+    """Return a section as Markdown."""
+    parts = [f"{level} {section.experiment.title}", section.experiment.says.strip()]
+    if section.left_out:
+        parts.append(f"Not run: {', '.join(section.left_out)}.")
+    parts += [markdown_table(table) for table in section.tables]
+    if section.experiment.reading:
+        parts.append(section.experiment.reading.strip())
+    if section.reasons:
+        parts.append("Where the AUC is further than 0.03 from the paper's:")
+        parts.append("\n".join(f"- {reason}" for reason in section.reasons))
+    return "\n\n".join([*parts, f"*{section.footer}*"])

@@ -5,18 +5,14 @@ Computed with sparse matrices in float32, apart from the engine, which knows 8 b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from dygcn.engine.records import Bool, Float32, Int64
 from dygcn.engine.training.walks import walk_base
 from dygcn_lab.evaluation import VectorMethod
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Bool, Float32, Int64
-    from dygcn_lab.evaluation.steps import Moment
+from dygcn_lab.evaluation.steps import Moment
 
 BITS = (None, 8, 6, 4)  # None: as they were made
 
@@ -24,14 +20,8 @@ BITS = (None, 8, 6, 4)  # None: as they were made
 class RoundedRows(VectorMethod):
     """The exact rule over rows of so many bits, all orders computed anew at every step.
 
-    Parameters
-    ----------
-    bits
-        Of a number; None: as it was made.
-    window
-        Steps of walks; None: as many as fit.
-    share
-        Of the nodes, those of the highest degrees have a row, made of the edges between them.
+    `bits`: of a number; None: as it was made; `window`: steps of walks; None: as many as fit; `share`: of the
+    nodes, those of the highest degrees have a row, made of the edges between them.
     """
 
     def __init__(

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dygcn_lab.experiments.compared import Compared
+from dygcn_lab.evaluation import Paired
+from dygcn_lab.experiments.cells import CellStore
 from dygcn_lab.experiments.findings import MEASURES
-from dygcn_lab.experiments.plan import read_experiment
-from dygcn_lab.experiments.score_verdicts import MINE, NEW, is_headed, is_headless, is_trivial
+from dygcn_lab.experiments.plan import Row, read_experiment
+from dygcn_lab.experiments.score_verdicts import MINE, NEW, Compared, is_headed, is_headless, is_trivial
 from dygcn_lab.experiments.sections import title_of
 from dygcn_lab.report.tables import Table, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from dygcn_lab.evaluation import Paired
-    from dygcn_lab.experiments.cells import CellStore
-    from dygcn_lab.experiments.plan import Row
 
 ADDED = {"new-warm": "telling new links"}  # measure -> to what vectors add, or do not
 WHOLE, BARE = "whole", "without vectors"  # of the rows of `parts`

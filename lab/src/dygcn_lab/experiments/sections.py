@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn_lab.experiments.cells import CellResult, CellStore
 from dygcn_lab.experiments.findings import (
     MEASURES,
     SERIES,
+    Finding,
     figure_name,
     find,
     mean_series,
@@ -19,14 +21,8 @@ from dygcn_lab.experiments.findings import (
     unbeaten,
 )
 from dygcn_lab.experiments.influence import ORDER_NAMES
+from dygcn_lab.experiments.plan import Experiment, Row
 from dygcn_lab.report.tables import Table, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dygcn_lab.experiments.cells import CellResult, CellStore
-    from dygcn_lab.experiments.findings import Finding
-    from dygcn_lab.experiments.plan import Experiment, Row
 
 TITLES = {
     "as-733": "AS (as-733)",

@@ -18,7 +18,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -26,12 +26,9 @@ import pyarrow.parquet as pq
 
 import dygcn
 from dygcn.engine.measures import auc
-from dygcn.engine.records import IdColumn
+from dygcn.engine.records import Bool, Float64, IdColumn, Int64
+from dygcn_lab.evaluation.following import Stream
 from dygcn_lab.experiments.following import read
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bool, Float64, Int64
-    from dygcn_lab.evaluation.following import Stream
 
 KINDS = ("random", "popular", "stolen")
 ONE_OF = 20

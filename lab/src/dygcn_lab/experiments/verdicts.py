@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.records import Float64
+from dygcn_lab.experiments.cells import CellResult, CellStore
 from dygcn_lab.experiments.findings import find, results_of, series_of
 from dygcn_lab.experiments.plan import Row, read_experiment
 from dygcn_lab.experiments.sections import title_of
 from dygcn_lab.report.tables import Table, Value
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dygcn.engine.records import Float64
-    from dygcn_lab.experiments.cells import CellResult, CellStore
-
-    Means = dict[str, dict[str, float]]  # data set -> label -> mean
+Means = dict[str, dict[str, float]]  # data set -> label -> mean
 
 TIED = 0.005
 RETRAINED = "recompute, retrained"  # the exact rule itself, at many times the cost: it has claims of its own

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from dygcn_lab.experiments.verdicts import Verdict, counted, means_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn_lab.experiments.cells import CellStore
-    from dygcn_lab.experiments.verdicts import Means
+from dygcn_lab.experiments.cells import CellStore
+from dygcn_lab.experiments.verdicts import Means, Verdict, counted, means_of
 
 ASKED = {  # AUC of new links by the cosine; within NEAR
     "dblp-labelled": 0.84,

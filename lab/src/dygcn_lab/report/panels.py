@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from dygcn._extras import extra
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PANEL = (4.6, 3.9)  # inches
 OURS, OTHERS = "tab:blue", "#b9c3cf"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -38,6 +39,11 @@ def markdown_table(table: Table) -> str:
     lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
     lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]
     return "\n".join(lines)
+
+
+def rows_table(columns: Sequence[str], rows: Iterable[Sequence[str | Value]]) -> str:
+    """Return rows as Markdown, without a caption."""
+    return markdown_table(Table("", list(columns), list(map(list, rows))))
 
 
 def _cell(cell: str | Value) -> str:

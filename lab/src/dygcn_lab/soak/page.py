@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.resources
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,10 +14,6 @@ from dygcn.cli.printing import plain
 from dygcn.errors import DygcnError
 from dygcn_lab.report.tables import Table, markdown_table
 from dygcn_lab.soak.check import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 NO_BUG = "-"  # where a check was not run against one
 
@@ -61,10 +59,7 @@ def read_findings(folder: Path) -> dict[str, Finding]:
 def page_text(found: Mapping[str, Finding]) -> str:
     """Return the page as Markdown.
 
-    Parameters
-    ----------
-    found
-        Name of a check -> what it found.
+    `found`: name of a check -> what it found.
     """
     head, promises, tail = read_prose()
     parts = [head, "## The promises", markdown_table(_promises_table(promises))]

@@ -7,8 +7,8 @@ import os
 import pkgutil
 import time
 import traceback
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
@@ -19,9 +19,6 @@ from dygcn.errors import OptionError
 from dygcn_lab.soak import promises
 from dygcn_lab.soak.check import Check, Finding
 from dygcn_lab.soak.page import NO_BUG
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 RESULTS = Path("results") / "promises"
 _COLUMNS = ("check", "promise", "size", "bad", "holds", "bug noticed", "seconds", "seed")
@@ -52,10 +49,7 @@ def find_checks() -> tuple[dict[str, Check], dict[str, str]]:
 def choose(only: Sequence[str]) -> list[Check]:
     """Return the checks of these names, all if there are none.
 
-    Raises
-    ------
-    OptionError
-        If there is no check of a name, or if its module cannot be imported.
+    Raises `OptionError` if there is no check of a name, or if its module cannot be imported.
     """
     checks, missing = find_checks()
     for name in only or missing:

@@ -12,16 +12,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from dygcn._late import late
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy as np
 
 _NODES = 2  # simulated ones that take shards; the head takes none
 _CPUS = 4.0  # of each: one has room for all shards, when the other is gone
@@ -114,14 +112,8 @@ class Heard:
 class Field:
     """A front and its shards, and the faults that are drawn for them.
 
-    Parameters
-    ----------
-    cluster
-        The Ray cluster.
-    command
-        Of the front.
-    errors
-        The file for what the front has to say otherwise.
+    `cluster`: the Ray cluster; `command`: of the front; `errors`: the file for what the front has to say
+    otherwise.
     """
 
     def __init__(self, cluster: Any, command: list[str], errors: Path) -> None:

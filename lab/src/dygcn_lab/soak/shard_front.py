@@ -14,25 +14,22 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.cluster import launch
 from dygcn.cluster.certificates import made_in
+from dygcn.cluster.embedding import ClusterEmbedding
 from dygcn.cluster.folder import read_cluster_file, snapshots_of
 from dygcn.cluster.messages import Replaced
+from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.ray_shards import ShardActor
 from dygcn.engine.events import id_column
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn_lab.soak.shard_script import STREAM, ShardScript
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.cluster.embedding import ClusterEmbedding
-    from dygcn.cluster.process_front import ProcessFront
 
 _AGAIN = 3  # positions that are sent again after a start: they must change nothing
 _MOST = 20  # batches in one transaction, where some wait
@@ -52,10 +49,7 @@ def say(what: str, **more: Any) -> None:
 class Front:
     """A cluster in use.
 
-    Parameters
-    ----------
-    sure
-        Whether it sends positions with its events; without, nothing notices what is sent again (a bug).
+    `sure`: whether it sends positions with its events; without, nothing notices what is sent again (a bug).
     """
 
     def __init__(self, live: ClusterEmbedding, script: ShardScript, rate: float, sure: bool) -> None:

@@ -14,10 +14,11 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,9 +31,6 @@ from dygcn.live.embedding import load
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.soak.shard_faults import Fault, Field, front_command, ray_cluster
 from dygcn_lab.soak.shard_script import STREAM, ShardScript
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 KINDS = {"shard": 0.60, "stop": 0.12, "front": 0.13, "node": 0.10, "twin": 0.05}
 _PAUSES = 0.5, 3.0  # seconds between all being well and the next fault
@@ -90,16 +88,8 @@ def judge(
 ) -> Judgement:
     """Compare a log, what was acknowledged and a digest with what they should be.
 
-    Parameters
-    ----------
-    graph
-        Where the graph lies as it was at first.
-    entries
-        Position and events of each entry of the log.
-    done
-        Positions that were acknowledged.
-    digest
-        Of the shards at the end.
+    `graph`: where the graph lies as it was at first; `entries`: position and events of each entry of the log;
+    `done`: positions that were acknowledged; `digest`: of the shards at the end.
     """
     logged = list(entries)
     bodies = [body for _, body in logged]

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from dygcn.engine.models.model import Model
-from dygcn.engine.records import EventBatch, IdColumn
-from dygcn.live.embedding import start
+from dygcn.engine.records import EventBatch, IdColumn, Int64
+from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.graphs import graph_events
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dygcn.engine.records import Int64
-    from dygcn.live.embedding import LiveEmbedding
 
 STREAM = "kills"
 _WIDTH = 64

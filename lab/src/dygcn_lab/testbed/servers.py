@@ -7,15 +7,13 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn._extras import extra
 from dygcn.errors import DygcnError, MissingExtra
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 LOOPBACK = "127.0.0.1"
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin")  # often not on the path of a user
@@ -43,10 +41,7 @@ def free_port() -> int:
 def find_program(name: str) -> str:
     """Return the path of a server's program.
 
-    Raises
-    ------
-    MissingExtra
-        If it is not installed.
+    Raises `MissingExtra` if it is not installed.
     """
     found = shutil.which(name) or shutil.which(name, path=":".join(_PLACES))
     if found is None:
@@ -57,16 +52,9 @@ def find_program(name: str) -> str:
 class Server:
     """A server in a process of its own, which can be killed and started again on the same port and folder.
 
-    Parameters
-    ----------
-    command
-        Makes the command line from a port and the server's folder.
-    greeting
-        What to send to a new connection, and how the answer of a server that is ready begins.
-    scheme
-        Of the address, such as ``"nats"``.
-    folder
-        Where it keeps its data.
+    `command`: makes the command line from a port and the server's folder; `greeting`: what to send to a new
+    connection, and how the answer of a server that is ready begins; `scheme`: of the address, such as
+    ``"nats"``; `folder`: where it keeps its data.
     """
 
     def __init__(
@@ -101,10 +89,7 @@ class Server:
     def start(self) -> None:
         """Start it and wait until it answers; after the first time, on the port that it had.
 
-        Raises
-        ------
-        ServerFailed
-            If it ends, or does not answer in time.
+        Raises `ServerFailed` if it ends, or does not answer in time.
         """
         if self._process is not None:
             return

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.cluster.edge_images import first_ends
+from dygcn.cluster.shard import Shard
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.records import Parts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from dygcn.cluster.shard import Shard
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Bytes, Float64, IdColumn, Int64
+from dygcn.engine.models.model import Model
+from dygcn.engine.records import Bytes, Float64, IdColumn, Int64, Parts
 
 _BLOCK = 1 << 14  # nodes, as in `ExactRule.state_bytes`
 

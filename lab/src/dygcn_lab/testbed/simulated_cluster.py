@@ -8,9 +8,10 @@ end everything is compared.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from dygcn.cluster.slots import SLOTS, SlotMap
 from dygcn.cluster.wire import pack, unpack
 from dygcn.cluster.worker import Worker
 from dygcn.engine.events import read_events
+from dygcn.engine.records import EventBatch
 from dygcn.errors import ClusterError
 from dygcn_lab.testbed.divided import MemoryStore
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
@@ -44,11 +46,6 @@ from dygcn_lab.testbed.simulated_world import (
     named,
     rows_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.records import EventBatch
 
 _LONG = 2_000.0  # simulated seconds after the last fault, in which everything must be done
 
@@ -65,12 +62,7 @@ class Machine:
 class SimulatedCluster:
     """A run.
 
-    Parameters
-    ----------
-    seed
-        Decides everything.
-    weather
-        None: drawn, too.
+    `seed`: decides everything; `weather`: none: drawn, too.
 
     Examples
     --------

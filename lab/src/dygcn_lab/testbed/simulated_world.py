@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dygcn.cluster.messages import Entries, Entry, Events, Remove
+from dygcn.cluster.messages import Entries, Entry, Events, Network, Remove
 from dygcn.cluster.worker import Sequencer
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.live.files import digest_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.cluster.messages import Network
 
 
 @dataclass(frozen=True)

@@ -9,37 +9,32 @@ from __future__ import annotations
 
 import math
 import tempfile
-import time
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.filter import loops
 from dygcn.engine.filter.filter import Filter
 from dygcn.engine.filter.head import SUMS, WINDOW
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ageing import Expiry
 from dygcn.engine.graph.constants import FOUND
+from dygcn.engine.graph.staging import NodeEvents, PairBuffers
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.errors import ClockWarning
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.embedding import start
-from dygcn_lab.soak.check import Check, Finding
+from dygcn.live.embedding import LiveEmbedding, start
+from dygcn.live.view import EmbeddingView
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.aged_twin import AgedEvent, AgedTwin, aged_model, bits_of, differences, edges_of
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import seeded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.staging import NodeEvents, PairBuffers
-    from dygcn.engine.models.model import Model
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.live.embedding import LiveEmbedding
-    from dygcn.live.view import EmbeddingView
 
 BATCHES = (1, 7, 100, 10_000)
 _NODES, _MOST_EVENTS = 24, 12
@@ -56,8 +51,8 @@ _HUNT = 400  # steps within which a seeded bug must show
 
 
 @dataclass(slots=True)
-class Tally:
-    """What was done and compared, and what was not equal."""
+class AgedTally(Tally):
+    """What was done and compared."""
 
     histories: int = 0
     steps: int = 0
@@ -67,16 +62,11 @@ class Tally:
     trials: int = 0
     compared: int = 0
     dense: int = 0
-    bad: int = 0
-    notes: list[str] = field(default_factory=list)
 
-    def check(self, equal: bool, what: str) -> None:
+    def check(self, right: bool, what: str) -> None:
         """Count one comparison."""
         self.compared += 1
-        if not equal:
-            self.bad += 1
-            if len(self.notes) < 5:
-                self.notes.append(what)
+        Tally.check(self, right, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +81,7 @@ class Change:
 class AgedWalk:
     """One durable embedding and its dict of edges, changed together, step by step."""
 
-    def __init__(self, folder: Path, seed: int, way: dict[str, Any], tally: Tally) -> None:
+    def __init__(self, folder: Path, seed: int, way: dict[str, Any], tally: AgedTally) -> None:
         self.model = aged_model(seed, nodes=_NODES, **way)
         self.twin = AgedTwin(self.model.ids != "int64", self.model.expire or math.inf)
         self.changes: list[Change] = []
@@ -290,7 +280,7 @@ def in_bursts(events: int, seed: int) -> dict[str, Any]:
     return {"src": users, "dst": items, "t": t, "op": op}
 
 
-def at_large(events: int, seed: int, tally: Tally) -> int:
+def at_large(events: int, seed: int, tally: AgedTally) -> int:
     """Apply events of a shop in two cuts, and compare with a rebuild; return the most edges of a user.
 
     Sixty units of time pass, a half-life is two, and an edge stays for nine.
@@ -309,9 +299,9 @@ def at_large(events: int, seed: int, tally: Tally) -> int:
     return most
 
 
-def walk(size: int, seed: int, steps: int = _STEPS, *, stop_at_bad: bool = False) -> Tally:
+def walk(size: int, seed: int, steps: int = _STEPS, *, stop_at_bad: bool = False) -> AgedTally:
     """Walk so many steps in all: one history after the other, with every kind of ages in turn."""
-    tally = Tally()
+    tally = AgedTally()
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir, warnings.catch_warnings():
         warnings.simplefilter("ignore", ClockWarning)  # jumps are what this is about
         steps = min(steps, -(-size // (2 * len(_WAYS))))  # a short walk, too, has histories of each kind
@@ -385,36 +375,32 @@ def hunt(bug: str, seed: int) -> int | None:
     return tally.steps if tally.bad else None
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Walk, then see whether each seeded bug would be noticed."""
-    begun = time.perf_counter()
     tally = walk(size, seed)
     most = at_large(min(10 * size, 60_000), seed, tally)
     caught = {bug: hunt(bug, seed) for bug in BUGS}
-    return Finding(
-        "state is a function of the graph",
-        "sums of a filter that grow old, edges that expire: jumps of the clock, trials, restarts, other cuts",
-        tally.steps,
-        tally.bad,
-        tally.bad == 0,
-        "; ".join(BUGS),
-        None not in caught.values(),
-        round(time.perf_counter() - begun, 1),
-        seed,
-        {
-            "histories": tally.histories,
-            "events": tally.events,
-            "edges that expired": tally.expired,
-            "restarts": tally.restarts,
-            "trials": tally.trials,
-            "compared": tally.compared,
-            "added up from a dict": tally.dense,
-            "most edges of one who asks": most,
-            "batches": BATCHES,
-            "steps until a bug showed": caught,
-        },
-        "; ".join(tally.notes),
-    )
+    figures = {
+        "histories": tally.histories,
+        "events": tally.events,
+        "edges that expired": tally.expired,
+        "restarts": tally.restarts,
+        "trials": tally.trials,
+        "compared": tally.compared,
+        "added up from a dict": tally.dense,
+        "most edges of one who asks": most,
+        "batches": BATCHES,
+        "steps until a bug showed": caught,
+    }
+    return Found(tally.steps, tally.bad, None not in caught.values(), figures, tally.notes)
 
 
-CHECK = Check("aged", quick=400, full=15_000, run=run)
+CHECK = Check(
+    "aged",
+    400,
+    15_000,
+    "state is a function of the graph",
+    "sums of a filter that grow old, edges that expire: jumps of the clock, trials, restarts, other cuts",
+    "; ".join(BUGS),
+    look,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,11 @@ from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph.image import take_image
+from dygcn.engine.models.model import Model
+from dygcn.engine.records import IdColumn
+from dygcn.live.view import EmbeddingView
 from dygcn_lab.testbed.dense_filter import dense_sums
 from dygcn_lab.testbed.seeding import small_model
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import IdColumn
-    from dygcn.live.view import EmbeddingView
 
 KINDS = "user:int64,item:int64"
 _WIDTH = 5
@@ -41,12 +38,8 @@ def aged_model(
 ) -> Model:
     """Return a small model with a filter; one in six answers has no row, as one that came after fit.
 
-    Parameters
-    ----------
-    nodes
-        How many answers are called 0, 1, 2 and so on.
-    half_lives
-        Of edges in sums of messages, and in the count for the trend.
+    `nodes`: how many answers are called 0, 1, 2 and so on; `half_lives`: of edges in sums of messages, and in
+    the count for the trend.
     """
     random = np.random.default_rng((seed, 1 << 41))
     named = [node for node in range(nodes) if node % 6]
@@ -74,11 +67,8 @@ def bits_of(live: EmbeddingView, contacts: bool = True) -> str:
 
     A state without a filter has its own digest alone.
 
-    Parameters
-    ----------
-    contacts
-        Whether to add what the graph keeps of edges and nodes that met more than once: it follows from the
-        history, the rest from the edges of now.
+    `contacts`: whether to add what the graph keeps of edges and nodes that met more than once: it follows
+    from the history, the rest from the edges of now.
     """
     state, digest = live._state, live.digest()
     if state.filter is None:
@@ -96,12 +86,8 @@ def bits_of(live: EmbeddingView, contacts: bool = True) -> str:
 class AgedTwin:
     """A dict of edges, each with its last contact and weight; before an event happens, who is due has left.
 
-    Parameters
-    ----------
-    kinds
-        Whether the ends of an event are of two kinds.
-    span
-        How long an edge stays after its last contact; infinity: until it is removed.
+    `kinds`: whether the ends of an event are of two kinds; `span`: how long an edge stays after its last
+    contact; infinity: until it is removed.
 
     Examples
     --------

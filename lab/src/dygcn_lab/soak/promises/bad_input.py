@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from dygcn.schema.answers import Problem
 from dygcn.serving.service import app, events, web
 from dygcn.serving.service.problems import PROBLEM_JSON
 from dygcn.serving.service.settings import parse_settings
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.mangling import SETTINGS, mangled, questions
 from dygcn_lab.testbed.seeding import seeded, small_model
 from dygcn_lab.testbed.served import Served, on_loopback, served
@@ -43,18 +42,13 @@ Event = dict[str, Any]
 
 
 @dataclass
-class Tally:
-    """What went wrong."""
+class InputTally(Tally):
+    """What was sent, and what became of it."""
 
     events: int = 0
     applied: int = 0
     dead: int = 0
     fuzzed: int = 0
-    problems: list[str] = field(default_factory=list)
-
-    def note(self, problem: str) -> None:
-        """Count a problem."""
-        self.problems.append(problem)
 
 
 def bad_event(node: int, form: str, drawn: random.Random) -> Event:
@@ -94,7 +88,7 @@ def as_body(events: list[Event], form: str) -> bytes:
     return bytes(sink.getvalue())
 
 
-def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
+def send_events(address: str, size: int, seed: int, tally: InputTally) -> None:
     """Send good events and bad ones, and compare what became of them with what was sent."""
     drawn = random.Random(seed)
     bad = set(drawn.sample(range(size), size // _ONE_IN))
@@ -114,23 +108,24 @@ def send_events(address: str, size: int, seed: int, tally: Tally) -> None:
             answer = client.post("/v1/events", content=as_body(events, form), params=params, headers=headers)
             tally.events += len(events)
             if answer.status_code != 200:
-                tally.note(f"a request with {len(rows)} bad events was answered with {answer.status_code}")
+                said = f"a request with {len(rows)} bad events was answered with {answer.status_code}"
+                tally.check(False, said)
                 continue
             figures = answer.json()
             tally.applied += figures["applied"]
             tally.dead += figures["dead"]
             if (figures["applied"], figures["dead"]) != (len(events) - len(rows), len(rows)):
-                tally.note(f"of {len(events)} events with {len(rows)} bad ones: {answer.text[:200]}")
+                tally.check(False, f"of {len(events)} events with {len(rows)} bad ones: {answer.text[:200]}")
         if client.get("/v1/status").json()["edges"] - begun != size - len(bad):
-            tally.note("the graph does not have an edge for every good event")
+            tally.check(False, "the graph does not have an edge for every good event")
     with Client(address) as asking:
         letters = asking.dead_letters(limit=None).dead_letters
     found = {(one.stream, one.offset, one.row) for one in letters}
-    if found != expected:
-        tally.note(f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many")
+    said = f"dead letters: {len(expected - found)} are missing, {len(found - expected)} too many"
+    tally.check(found == expected, said)
 
 
-def fuzz(address: str, count: int, seed: int, tally: Tally) -> None:
+def fuzz(address: str, count: int, seed: int, tally: InputTally) -> None:
     """Ask what nobody would ask; every answer must be one that is described."""
     drawn = random.Random(seed)
     with httpx.Client(base_url=address, timeout=60) as client:
@@ -139,13 +134,13 @@ def fuzz(address: str, count: int, seed: int, tally: Tally) -> None:
             try:
                 answer = client.request(method, url, headers=headers, content=body)
             except httpx.HTTPError as error:
-                tally.note(f"{method} {url[:60]!r}: {type(error).__name__}")
+                tally.check(False, f"{method} {url[:60]!r}: {type(error).__name__}")
                 continue
             if answer.status_code != 200 and not _is_refusal(answer):
                 shown = f"{answer.status_code} {answer.text[:100]}"
-                tally.note(f"{method} {url[:60]!r} with {body[:60]!r}: {shown}")
+                tally.check(False, f"{method} {url[:60]!r} with {body[:60]!r}: {shown}")
         if client.get("/readyz").json() != {"ready": True, "accepting": True}:
-            tally.note("the service does not take events any more")
+            tally.check(False, "the service does not take events any more")
 
 
 def _is_refusal(answer: httpx.Response) -> bool:
@@ -159,7 +154,7 @@ def _is_refusal(answer: httpx.Response) -> bool:
     return told.status == answer.status_code and answer.headers["content-type"] == PROBLEM_JSON
 
 
-def fuzz_settings(count: int, seed: int, tally: Tally) -> None:
+def fuzz_settings(count: int, seed: int, tally: InputTally) -> None:
     """Read mangled settings: they are settings, or an error that says so."""
     drawn = random.Random(seed)
     for _ in range(count):
@@ -170,12 +165,12 @@ def fuzz_settings(count: int, seed: int, tally: Tally) -> None:
         except OptionError:
             continue
         except Exception as error:  # what must not be
-            tally.note(f"settings {text[:60]!r}: {type(error).__name__}")
+            tally.check(False, f"settings {text[:60]!r}: {type(error).__name__}")
 
 
-def put_to_the_test(size: int, seed: int) -> Tally:
+def put_to_the_test(size: int, seed: int) -> InputTally:
     """Serve a small graph, send events, then nonsense."""
-    tally = Tally()
+    tally = InputTally()
     with _graph() as one:
         send_events(one.address, size, seed, tally)
         fuzz(one.address, size // 10, seed, tally)
@@ -220,32 +215,28 @@ def notices(bug: str, seed: int) -> bool:
     with ExitStack() as stack:
         stack.enter_context(seeded(*_BUGS[bug]))
         stack.enter_context(seeded(app, "note", lambda *_, **__: None))
-        return bool(put_to_the_test(3 * _REQUEST, seed).problems)
+        return bool(put_to_the_test(3 * _REQUEST, seed).bad)
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Send so many events, and a tenth as many pieces of nonsense to each kind of parser."""
-    begun = time.perf_counter()
     tally = put_to_the_test(size, seed)
+    figures = {
+        "events": tally.events,
+        "applied": tally.applied,
+        "dead letters": tally.dead,
+        "pieces of nonsense": tally.fuzzed,
+    }
     caught = {bug: notices(bug, seed) for bug in _BUGS}
-    return Finding(
-        promise="bad input stops nobody",
-        what="one bad event in a thousand, and nonsense for every parser",
-        size=size,
-        bad=len(tally.problems),
-        holds=not tally.problems and tally.dead == size // _ONE_IN,
-        mutant="; ".join(_BUGS),
-        mutant_caught=all(caught.values()),
-        seconds=round(time.perf_counter() - begun, 1),
-        seed=seed,
-        figures={
-            "events": tally.events,
-            "applied": tally.applied,
-            "dead letters": tally.dead,
-            "pieces of nonsense": tally.fuzzed,
-        },
-        notes="; ".join(tally.problems[:5]),
-    )
+    return Found(size, tally.bad, all(caught.values()), figures, tally.notes, tally.dead == size // _ONE_IN)
 
 
-CHECK = Check("bad_input", 6_000, 100_000, run)
+CHECK = Check(
+    "bad_input",
+    6_000,
+    100_000,
+    "bad input stops nobody",
+    "one bad event in a thousand, and nonsense for every parser",
+    "; ".join(_BUGS),
+    look,
+)

@@ -8,16 +8,13 @@ What stands in the cache when an `fsync` fails may never be written, even if a l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
 
 from dygcn_lab.soak.promises.disk_trace import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from random import Random
 
 SECTOR = 512
 WAITING, SETTLED, DOUBTFUL = "waiting", "settled", "doubtful"  # doubtful: its sync failed
@@ -147,10 +144,7 @@ class Exchanged(Renamed):
 class Disk:
     """A folder as it was, and everything that a trace says happened to it since.
 
-    Parameters
-    ----------
-    folder
-        Read now; all of it counts as synced.
+    `folder`: read now; all of it counts as synced.
     """
 
     def __init__(self, folder: Path) -> None:

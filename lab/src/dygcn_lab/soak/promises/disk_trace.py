@@ -7,14 +7,11 @@ import importlib.resources
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dygcn.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ONCE, FULL, SHORT, DIE, DIE_BEFORE_SYNC = "error", "disk full", "short write", "die", "die before sync"
 FAULTS = {ONCE: 1, FULL: 2, SHORT: 3, DIE: 4, DIE_BEFORE_SYNC: 5}  # as in disk_trace.c
@@ -25,10 +22,7 @@ _SOURCE = "disk_trace.c"
 def compile_trace(folder: Path) -> Path:
     """Compile the library into a folder; return its path, for LD_PRELOAD.
 
-    Raises
-    ------
-    MissingExtra
-        If there is no C compiler.
+    Raises `MissingExtra` if there is no C compiler.
     """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:

@@ -11,10 +11,9 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from dygcn.serving.service.auth import Authorizer, new_token
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import JSON, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.testbed.plain_http import Answer, PlainClient
 from dygcn_lab.testbed.seeding import seeded, small_model
 from dygcn_lab.testbed.served import on_loopback, served, served_process
@@ -53,17 +52,15 @@ _WRONG = ("", "Bearer", "Bearer ", "Basic", "Basic !", "Basic Og==", "Digest x",
 
 
 @dataclass
-class Tally:
+class DoorTally(Tally):
     """How many doors were tried, and which ones opened to the wrong people."""
 
     tried: int = 0
-    problems: list[str] = field(default_factory=list)
 
-    def expect(self, is_so: bool, problem: str) -> None:
-        """Count a try; note what is not as it should be."""
+    def check(self, right: bool, what: str) -> None:
+        """Count a try."""
         self.tried += 1
-        if not is_so:
-            self.problems.append(problem)
+        super().check(right, what)
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def _path(route: Route) -> str:
     return route.path.replace("{id}", str(NAMES[0]))
 
 
-def try_routes(client: PlainClient, keys: Keys, drawn: random.Random, count: int, tally: Tally) -> None:
+def try_routes(client: PlainClient, keys: Keys, drawn: random.Random, count: int, tally: DoorTally) -> None:
     """Try every route with every header."""
     for route in ROUTES:
         methods = (route.method, "HEAD") if route.method == "GET" else (route.method,)
@@ -145,9 +142,9 @@ def try_routes(client: PlainClient, keys: Keys, drawn: random.Random, count: int
             for method in methods:
                 answer, expected = ask(client, route, header, method), due(route, scope)
                 tried = f"{method} {route.path} with {what}"
-                tally.expect(answer.status == expected, f"{tried}: {answer.status}, and {expected} is due")
+                tally.check(answer.status == expected, f"{tried}: {answer.status}, and {expected} is due")
                 if expected != 200:
-                    tally.expect(_says_nothing(answer), f"{tried} tells something")
+                    tally.check(_says_nothing(answer), f"{tried} tells something")
 
 
 def _says_nothing(answer: Answer) -> bool:
@@ -155,7 +152,7 @@ def _says_nothing(answer: Answer) -> bool:
     return not any(str(name) in answer.text for name in NAMES)
 
 
-def try_nowhere(client: PlainClient, keys: Keys, tally: Tally) -> None:
+def try_nowhere(client: PlainClient, keys: Keys, tally: DoorTally) -> None:
     """Try paths and methods that are not there, with and without a token: the answers are the same."""
     admin = {"authorization": f"Bearer {keys.secrets['admin']}"}
     for path in (*_NOWHERE, *map(_path, ROUTES)):
@@ -166,22 +163,22 @@ def try_nowhere(client: PlainClient, keys: Keys, tally: Tally) -> None:
             name = {"x-request-id": "the-same"}  # the answer has it
             stranger = client.request(method, path, headers=name)
             boss = client.request(method, path, headers=admin | name)
-            tally.expect(stranger.status in (400, 404, 405), f"{method} {path}: {stranger.status}")
+            tally.check(stranger.status in (400, 404, 405), f"{method} {path}: {stranger.status}")
             same = (stranger.status, stranger.body) == (boss.status, boss.body)
-            tally.expect(same and _says_nothing(stranger), f"{method} {path} tells a stranger something")
+            tally.check(same and _says_nothing(stranger), f"{method} {path} tells a stranger something")
 
 
-def try_secrets(client: PlainClient, keys: Keys, tally: Tally) -> None:
+def try_secrets(client: PlainClient, keys: Keys, tally: DoorTally) -> None:
     """Look for tokens and their hashes in everything that the service says."""
     admin = f"Bearer {keys.secrets['admin']}"
     for route in ROUTES:
         for header in (None, admin, f"{admin}x"):
             answer = ask(client, route, header)
             said = answer.body + str(answer.headers).encode()
-            tally.expect(not keys.are_in(said), f"{route.path} tells a token or its hash")
+            tally.check(not keys.are_in(said), f"{route.path} tells a token or its hash")
 
 
-def try_everything(address: str, keys: Keys, seed: int, count: int, tally: Tally) -> None:
+def try_everything(address: str, keys: Keys, seed: int, count: int, tally: DoorTally) -> None:
     """Try all doors of a service."""
     with PlainClient(address) as client:
         try_routes(client, keys, random.Random(seed), count, tally)
@@ -189,7 +186,7 @@ def try_everything(address: str, keys: Keys, seed: int, count: int, tally: Tally
         try_secrets(client, keys, tally)
 
 
-def try_addresses(folder: Path, tally: Tally) -> None:
+def try_addresses(folder: Path, tally: DoorTally) -> None:
     """Try to serve without a token where others can reach it; the last time by the command itself."""
     for host in _HOSTS:
         try:
@@ -197,27 +194,27 @@ def try_addresses(folder: Path, tally: Tally) -> None:
                 refused = False
         except OptionError:
             refused = True
-        tally.expect(refused, f"{host!r} is served without a token")
+        tally.check(refused, f"{host!r} is served without a token")
     command = [sys.executable, "-c", "from dygcn.cli import main; main()", "serve", str(folder)]
     done = subprocess.run([*command, "--host", "0.0.0.0", "--port", "0"], capture_output=True, timeout=120)
     said = done.stderr.decode(errors="replace")
-    tally.expect(done.returncode == 2 and "no token" in said, f"the command served without a token: {said}")
+    tally.check(done.returncode == 2 and "no token" in said, f"the command served without a token: {said}")
 
 
-def put_to_the_test(size: int, seed: int) -> Tally:
+def put_to_the_test(size: int, seed: int) -> DoorTally:
     """Try the doors of a service in a process of its own; then look at its files, and at what it said."""
-    tally, keys = Tally(), Keys.made()
+    tally, keys = DoorTally(), Keys.made()
     with tempfile.TemporaryDirectory() as workdir:
         folder = _graph(Path(workdir))
         with served_process(folder, tokens=keys.tokens) as one:
             try_everything(one.address, keys, seed, size, tally)
             code, said = one.drain()
-        tally.expect(code == 0, f"it ended with {code}")
-        tally.expect(not keys.are_in(said.encode()), "a token is in the log of the service")
+        tally.check(code == 0, f"it ended with {code}")
+        tally.check(not keys.are_in(said.encode()), "a token is in the log of the service")
         for file in filter(Path.is_file, folder.rglob("*")):
-            tally.expect(not keys.are_in(file.read_bytes()), f"a token is in {file.name}")
+            tally.check(not keys.are_in(file.read_bytes()), f"a token is in {file.name}")
         config = Path(workdir, "graph.toml").read_bytes()
-        tally.expect(not keys.are_in(config, hashes=False), "a token is in the settings")
+        tally.check(not keys.are_in(config, hashes=False), "a token is in the settings")
         try_addresses(folder, tally)
     return tally
 
@@ -254,33 +251,29 @@ _BUGS: dict[str, tuple[Any, str, Any]] = {
 
 def notices(bug: str, seed: int) -> bool:
     """Say whether a bug is noticed."""
-    tally, keys = Tally(), Keys.made()
+    tally, keys = DoorTally(), Keys.made()
     with tempfile.TemporaryDirectory() as workdir, ExitStack() as stack:
         folder = _graph(Path(workdir))
         stack.enter_context(seeded(*_BUGS[bug]))
         one = stack.enter_context(served(on_loopback(folder, tokens=keys.tokens)))
         try_everything(one.address, keys, seed, 0, tally)
-    return bool(tally.problems)
+    return tally.bad > 0
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Try every door, and so many headers of nonsense."""
-    begun = time.perf_counter()
     tally = put_to_the_test(size, seed)
     caught = {bug: notices(bug, seed) for bug in _BUGS}
-    return Finding(
-        promise="nobody gets in",
-        what="every route with every kind of token, and with nonsense",
-        size=size,
-        bad=len(tally.problems),
-        holds=not tally.problems,
-        mutant="; ".join(_BUGS),
-        mutant_caught=all(caught.values()),
-        seconds=round(time.perf_counter() - begun, 1),
-        seed=seed,
-        figures={"routes": len(ROUTES), "doors tried": tally.tried},
-        notes="; ".join(tally.problems[:5]),
-    )
+    figures = {"routes": len(ROUTES), "doors tried": tally.tried}
+    return Found(size, tally.bad, all(caught.values()), figures, tally.notes)
 
 
-CHECK = Check("doors", 300, 20_000, run)
+CHECK = Check(
+    "doors",
+    300,
+    20_000,
+    "nobody gets in",
+    "every route with every kind of token, and with nonsense",
+    "; ".join(_BUGS),
+    look,
+)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from dygcn.live.durable.storage.layout import SNAPSHOTS
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.disk import Disk
 from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace, read_trace
 from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
@@ -52,8 +51,8 @@ class Case:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What became of the cases."""
+class WriteTally(Tally):
+    """What became of the cases; `wrong` counts other wrong states or errors."""
 
     cases: int = 0
     named: int = 0  # writes were refused from then on, by a named error
@@ -64,20 +63,13 @@ class Tally:
     lost: int = 0
     accepted: int = 0  # writes behind a failure
     late: int = 0
-    wrong: int = 0
     slowest: float = 0.0
     images: ImageTally = field(default_factory=ImageTally)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def bad(self) -> int:
         """All that is wrong."""
         return self.lost + self.hidden + self.accepted + self.late + self.wrong + self.images.bad
-
-    def note(self, text: str) -> None:
-        """Keep a remark on something that is wrong."""
-        if len(self.notes) < 5:
-            self.notes.append(text)
 
 
 class Trial:
@@ -89,7 +81,7 @@ class Trial:
         self._history = History(self._script)
         self._folder, self._trace = workdir / "folder", workdir / "trace"
         self._done = {"new": -1, "used": self._whole(_USED) - 1}
-        self.tally = Tally()
+        self.tally = WriteTally()
         self._examiner = Examiner(self._history, workdir, self.tally.images)
         begin_folder(self._script, workdir / "new")
         self._restore("new")
@@ -223,8 +215,7 @@ class Trial:
                 self._examiner.examine(where, report, disk.after_loss(random))
 
     def _wrong(self, case: Case, text: str) -> None:
-        self.tally.wrong += 1
-        self.tally.note(f"{self._where(case)}: {text}".replace(str(self._workdir), ""))
+        self.tally.check(False, f"{self._where(case)}: {text}".replace(str(self._workdir), ""))
 
     def _where(self, case: Case) -> str:
         return f"seed {self._seed}, {case}"
@@ -241,9 +232,8 @@ def spread(cases: list[Case], size: int) -> list[Case]:
     return [cases[i * len(cases) // size] for i in range(size)]
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Let up to so many operations fail, each in a run of its own; then see that a seeded bug is noticed."""
-    begun = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         workdir = Path(name).resolve()
         with writer(compile_trace(workdir)) as process:
@@ -253,7 +243,25 @@ def run(size: int, seed: int) -> Finding:
                 trial.run(case)
             Random(seed).shuffle(cases)
             caught = {bug: _cases_until_noticed(Trial(process, workdir, seed, bug), cases) for bug in MUTANTS}
-    return _finding(seed, len(cases), trial.tally, caught, time.perf_counter() - begun)
+    tally = trial.tally
+    figures = {
+        "operations x ways to fail": len(cases),
+        "writes refused by a named error": tally.named,
+        "folder not opened, by a named error": tally.not_opened,
+        "short writes that were completed": tally.short,
+        "failures without consequence": dict(sorted(tally.survived.items())),
+        "acknowledged and lost": tally.lost,
+        "failures that were hidden": tally.hidden,
+        "writes accepted after a failure": tally.accepted,
+        "refused later than a second": tally.late,
+        "slowest refusal, seconds": round(tally.slowest, 3),
+        "other wrong states or errors": tally.wrong,
+        "images after a loss of power": tally.images.images,
+        "images that are wrong": tally.images.bad,
+        "cases until a bug showed": caught,
+    }
+    notes = tally.notes + tally.images.notes
+    return Found(tally.cases, tally.bad, None not in caught.values(), figures, notes, tally.cases > 0)
 
 
 def _cases_until_noticed(mutant: Trial, cases: list[Case]) -> int | None:
@@ -265,35 +273,12 @@ def _cases_until_noticed(mutant: Trial, cases: list[Case]) -> int | None:
     return None
 
 
-def _finding(seed: int, cases: int, tally: Tally, caught: dict[str, int | None], seconds: float) -> Finding:
-    return Finding(
-        promise="a failed write is never hidden",
-        what="operations on the disk that fail, one in each run",
-        size=tally.cases,
-        bad=tally.bad,
-        holds=tally.bad == 0 and tally.cases > 0,
-        mutant="go on when a commit fails; leave the journal to SQLite, which hides that it failed",
-        mutant_caught=all(found is not None for found in caught.values()),
-        seconds=round(seconds, 1),
-        seed=seed,
-        figures={
-            "operations x ways to fail": cases,
-            "writes refused by a named error": tally.named,
-            "folder not opened, by a named error": tally.not_opened,
-            "short writes that were completed": tally.short,
-            "failures without consequence": dict(sorted(tally.survived.items())),
-            "acknowledged and lost": tally.lost,
-            "failures that were hidden": tally.hidden,
-            "writes accepted after a failure": tally.accepted,
-            "refused later than a second": tally.late,
-            "slowest refusal, seconds": round(tally.slowest, 3),
-            "other wrong states or errors": tally.wrong,
-            "images after a loss of power": tally.images.images,
-            "images that are wrong": tally.images.bad,
-            "cases until a bug showed": caught,
-        },
-        notes="; ".join(tally.notes + tally.images.notes),
-    )
-
-
-CHECK = Check("failed_writes", quick=45, full=10_000, run=run)
+CHECK = Check(
+    "failed_writes",
+    45,
+    10_000,
+    "a failed write is never hidden",
+    "operations on the disk that fail, one in each run",
+    "go on when a commit fails; leave the journal to SQLite, which hides that it failed",
+    look,
+)

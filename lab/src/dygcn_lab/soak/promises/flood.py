@@ -43,10 +43,7 @@ def bodies() -> dict[str, tuple[str, bytes]]:
 class Burst:
     """Sixty requests that are sent at once.
 
-    Attributes
-    ----------
-    left
-        How many are not answered yet.
+    `left`: how many are not answered yet.
     """
 
     def __init__(self, address: str, coding: str, body: bytes) -> None:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from dygcn.errors import DygcnError
 from dygcn.live.durable.opening import open as open_folder
+from dygcn_lab.soak.check import Tally
 from dygcn_lab.soak.promises.disk import write_image
+from dygcn_lab.soak.promises.disk_trace import Call
 from dygcn_lab.soak.promises.life import Event
-from dygcn_lab.soak.promises.script import STREAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dygcn_lab.soak.promises.disk_trace import Call
-    from dygcn_lab.soak.promises.script import History
+from dygcn_lab.soak.promises.script import STREAM, History
 
 _AGAIN = 5  # one image in so many is closed and opened once more
 
@@ -51,24 +47,17 @@ class WriterReport:
 
 
 @dataclass(slots=True)
-class ImageTally:
-    """What was found in images."""
+class ImageTally(Tally):
+    """What was found in images; `wrong` counts states that are those of no step."""
 
     images: int = 0
     refused: int = 0  # they do not open
     lost: int = 0  # what was acknowledged is not there
-    wrong: int = 0  # states that are those of no step
-    notes: list[str] = field(default_factory=list)
 
     @property
     def bad(self) -> int:
         """All that is wrong."""
         return self.refused + self.lost + self.wrong
-
-    def note(self, text: str) -> None:
-        """Keep a remark on something that is wrong."""
-        if len(self.notes) < 5:
-            self.notes.append(text)
 
 
 class Examiner:

@@ -6,9 +6,8 @@ import copy
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -25,7 +24,7 @@ from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log as event_log
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.embedding import LiveEmbedding, load, start
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.interrupting import count_lines, in_a_child, interrupt_after, raise_at, starve
 from dygcn_lab.testbed.seeding import WIDTH, seeded, small_model
@@ -39,22 +38,18 @@ _STOP, _AFTER = ("s", 4), ("s", 9)
 
 
 @dataclass(slots=True)
-class Tally:
+class PointTally(Tally):
     """What was interrupted, and what it left."""
 
     points: int = 0
     refused: int = 0  # states that answer nothing, and are healed as they say
-    bad: int = 0
-    notes: list[str] = field(default_factory=list)
 
     def take(self, what: str, found: list[str]) -> None:
         """Count one interruption: what it found is empty, or "refused", or what is wrong."""
         self.points += 1
         wrong = [one for one in found if one != "refused"]
         self.refused += len(wrong) < len(found)
-        self.bad += bool(wrong)
-        if wrong and len(self.notes) < 8:
-            self.notes.append(f"{what}: {re.sub(_FOLDERS, '', wrong[0])}")
+        self.check(not wrong, f"{what}: {re.sub(_FOLDERS, '', ''.join(wrong[:1]))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +153,7 @@ class Expected:
             self.then[live.digest()] = after.digest()
 
 
-def look(live: LiveEmbedding, scene: Scene, expected: Expected) -> list[str]:
+def look_at(live: LiveEmbedding, scene: Scene, expected: Expected) -> list[str]:
     """Say what is wrong with an embedding whose call was interrupted; "refused" if it answers nothing."""
     found = []
     try:
@@ -196,7 +191,7 @@ def _look_after(interrupt: Interrupt, scene: Scene, expected: Expected) -> list[
     _ = live.nearest(live.ids().tolist()[0], 3)  # vectors are kept, too
     if interrupt(lambda: scene.act(live)) is None:
         return []
-    return look(live, scene, expected)
+    return look_at(live, scene, expected)
 
 
 def _points(lines: int, most: int, random: Random) -> list[int]:
@@ -208,7 +203,7 @@ def _points(lines: int, most: int, random: Random) -> list[int]:
     return sorted({1 + int(first + i * step) % lines for i in range(most)})
 
 
-def interrupt_plain(most: int, seed: int, tally: Tally, names: tuple[str, ...] = ()) -> None:
+def interrupt_plain(most: int, seed: int, tally: PointTally, names: tuple[str, ...] = ()) -> None:
     """Raise at the lines of every call of a plain embedding."""
     random = Random(seed)
     for scene in scenes():
@@ -223,7 +218,7 @@ def interrupt_plain(most: int, seed: int, tally: Tally, names: tuple[str, ...] =
                 tally.take(f"{scene.name}, {kind.__name__} at line {at}", said)
 
 
-def interrupt_by_time(count: int, seed: int, tally: Tally) -> None:
+def interrupt_by_time(count: int, seed: int, tally: PointTally) -> None:
     """Interrupt updates after a random time, as Ctrl-C does, and let memory run out in them."""
     random = Random(seed)
     chosen = [scene for scene in scenes() if scene.name in ("newcomers", "memory", "bulk")]
@@ -321,7 +316,7 @@ def _look_in_copy(saved: Path, what: str, interrupt: Interrupt) -> list[str]:
         shutil.rmtree(folder.parent, ignore_errors=True)
 
 
-def interrupt_durable(most: int, seed: int, tally: Tally, names: tuple[str, ...] = ()) -> None:
+def interrupt_durable(most: int, seed: int, tally: PointTally, names: tuple[str, ...] = ()) -> None:
     """Raise at the lines of every call of a durable embedding."""
     random = Random(seed)
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
@@ -354,7 +349,7 @@ def _save_over(live: LiveEmbedding, folder: Path, interrupt: Interrupt) -> list[
     return wrong if load(folder).digest() == live.digest() else [*wrong, "it cannot be saved again"]
 
 
-def interrupt_save(most: int, seed: int, tally: Tally) -> None:
+def interrupt_save(most: int, seed: int, tally: PointTally) -> None:
     """Raise at the lines of `save` over a folder that exists."""
     live, random = _begin(small_model(), _edges(Random(1), 50)), Random(seed)
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
@@ -371,9 +366,9 @@ def interrupt_save(most: int, seed: int, tally: Tally) -> None:
 # ---- the check ---------------------------------------------------------------------------------------
 
 
-def interrupt_everything(most: int, seed: int) -> Tally:
+def interrupt_everything(most: int, seed: int) -> PointTally:
     """Raise at up to so many lines of every call, for each kind of exception."""
-    tally = Tally()
+    tally = PointTally()
     set_threads(1)
     try:
         interrupt_plain(most, seed, tally)
@@ -397,7 +392,7 @@ def _go_on(self: EventLog, error: BaseException) -> WriteFailed:
 
 def bugs_noticed(most: int, seed: int) -> bool:
     """Say whether the seeded bugs would be noticed."""
-    marks, log = Tally(), Tally()
+    marks, log = PointTally(), PointTally()
     set_threads(1)
     try:
         with seeded(Transaction, "__enter__", _no_mark):
@@ -409,23 +404,20 @@ def bugs_noticed(most: int, seed: int) -> bool:
     return marks.bad > 0 and log.bad > 0
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Interrupt everything, then see whether seeded bugs would be noticed."""
-    begun = time.perf_counter()
     tally = interrupt_everything(size, seed)
-    return Finding(
-        "an update happens or does not",
-        "an exception at every line of every call that changes something",
-        tally.points,
-        tally.bad,
-        tally.bad == 0,
-        "no state is marked as torn; an exception after the log was begun ends nothing",
-        bugs_noticed(30, seed),
-        round(time.perf_counter() - begun, 1),
-        seed,
-        {"exact afterwards": tally.points - tally.refused - tally.bad, "refused, and healed": tally.refused},
-        "; ".join(tally.notes),
-    )
+    exact = tally.points - tally.refused - tally.bad
+    figures = {"exact afterwards": exact, "refused, and healed": tally.refused}
+    return Found(tally.points, tally.bad, bugs_noticed(30, seed), figures, tally.notes)
 
 
-CHECK = Check("interrupted", quick=4, full=1_000_000, run=run)
+CHECK = Check(
+    "interrupted",
+    4,
+    1_000_000,
+    "an update happens or does not",
+    "an exception at every line of every call that changes something",
+    "no state is marked as torn; an exception after the log was begun ends nothing",
+    look,
+)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RULES = ("exact", "rolling", "aged")
 # Bug -> the rule it is seeded under, and what it must lead to.
@@ -34,28 +30,21 @@ _MOST |= {"files of a snapshot are synced": 4, "a file of a snapshot is written"
 
 
 @dataclass(slots=True)
-class Tally:
-    """What a folder went through, and what was found wrong."""
+class KillTally(Tally):
+    """What a folder went through; `wrong` counts states that are those of no step, and errors."""
 
     kills: int = 0
     lives: int = 0
     in_recovery: int = 0
     lost: int = 0
     doubled: int = 0
-    wrong: int = 0  # states that are those of no step, and errors
     steps: int = 0
     at: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def bad(self) -> int:
         """All that is wrong."""
         return self.lost + self.doubled + self.wrong
-
-    def note(self, text: str) -> None:
-        """Keep a remark on something that is wrong."""
-        if len(self.notes) < 5:
-            self.notes.append(text)
 
 
 class Campaign:
@@ -68,7 +57,7 @@ class Campaign:
         self._points = list(points.POINTS)
         self._random.shuffle(self._points)
         self._acknowledged = self._begun = self._done = -1
-        self.tally = Tally()
+        self.tally = KillTally()
         begin_folder(script, folder)
 
     def kill(self, kills: int, until: str = "") -> None:
@@ -77,16 +66,15 @@ class Campaign:
             if self.tally.kills >= kills or (until and getattr(self.tally, until)):
                 return
             self._live(self._next_order())
-        self.tally.wrong += 1
-        self.tally.note(f"seed {self._seed}: {self.tally.kills} kills in {self.tally.lives} lives")
+        self.tally.check(False, f"seed {self._seed}: {self.tally.kills} kills in {self.tally.lives} lives")
 
     def finish(self) -> None:
         """Live once more, to the end, and compare with a run that nothing interrupted."""
         order = self._order(self._begun + 20)
         self._live(order)
-        if self._done != order.until - 1 and not self.tally.bad:
-            self.tally.wrong += 1
-            self.tally.note(f"seed {self._seed}: it ended at step {self._done}, not at {order.until - 1}")
+        right = self._done == order.until - 1 or self.tally.bad > 0
+        said = f"seed {self._seed}: it ended at step {self._done}, not at {order.until - 1}"
+        self.tally.check(right, said)
         self.tally.steps = self._done + 1
 
     def _order(self, until: int) -> Order:
@@ -150,8 +138,7 @@ class Campaign:
             self._wrong(f"the state at position {one.step} is that of no step")
 
     def _wrong(self, text: str) -> None:
-        self.tally.wrong += 1
-        self.tally.note(f"{self._where()}: {text}")
+        self.tally.check(False, f"{self._where()}: {text}")
 
     def _short(self, text: str) -> str:
         return text.replace(str(self._folder), "folder")
@@ -160,9 +147,8 @@ class Campaign:
         return f"seed {self._seed}, {self._script.rule}, life {self.tally.lives}"
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Kill a writer so many times, as often with each rule; then see that seeded bugs are noticed."""
-    begun = time.perf_counter()
     with writer() as process, tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         tallies = []
         for i, rule in enumerate(RULES):
@@ -176,35 +162,27 @@ def run(size: int, seed: int) -> Finding:
             campaign = Campaign(process, Path(workdir) / "mutant", Script(seed, rule), seed, bug)
             campaign.kill(_MUTANT_KILLS, wanted)
             caught[bug] = campaign.tally.kills if getattr(campaign.tally, wanted) else None
-    return _finding(size, seed, tallies, caught, time.perf_counter() - begun)
+    at, kills = sum((one.at for one in tallies), Counter[str]()), sum(one.kills for one in tallies)
+    figures = {
+        "lives": sum(one.lives for one in tallies),
+        "kills during recovery": sum(one.in_recovery for one in tallies),
+        "acknowledged and lost": sum(one.lost for one in tallies),
+        "applied twice": sum(one.doubled for one in tallies),
+        "other wrong states or errors": sum(one.wrong for one in tallies),
+        "steps written": sum(one.steps for one in tallies),
+        "kills by place": dict(sorted(at.items())),
+        "kills until a bug showed": caught,
+    }
+    bad, notes = sum(one.bad for one in tallies), [note for one in tallies for note in one.notes]
+    return Found(kills, bad, None not in caught.values(), figures, notes, kills >= size)
 
 
-def _finding(
-    size: int, seed: int, tallies: list[Tally], caught: dict[str, int | None], seconds: float
-) -> Finding:
-    bad, at = sum(one.bad for one in tallies), sum((one.at for one in tallies), Counter[str]())
-    return Finding(
-        promise="acknowledged is durable",
-        what="kill -9 at any moment and at named points, also while edges expire",
-        size=sum(one.kills for one in tallies),
-        bad=bad,
-        holds=bad == 0 and sum(one.kills for one in tallies) >= size,
-        mutant="acknowledge before the commit; forget positions, or the clock, in recovery",
-        mutant_caught=all(kills is not None for kills in caught.values()),
-        seconds=round(seconds, 1),
-        seed=seed,
-        figures={
-            "lives": sum(one.lives for one in tallies),
-            "kills during recovery": sum(one.in_recovery for one in tallies),
-            "acknowledged and lost": sum(one.lost for one in tallies),
-            "applied twice": sum(one.doubled for one in tallies),
-            "other wrong states or errors": sum(one.wrong for one in tallies),
-            "steps written": sum(one.steps for one in tallies),
-            "kills by place": dict(sorted(at.items())),
-            "kills until a bug showed": caught,
-        },
-        notes="; ".join(note for one in tallies for note in one.notes),
-    )
-
-
-CHECK = Check("kills", quick=39, full=1500, run=run)  # as many for each rule as when there were two
+CHECK = Check(
+    "kills",
+    39,
+    1500,
+    "acknowledged is durable",
+    "kill -9 at any moment and at named points, also while edges expire",
+    "acknowledge before the commit; forget positions, or the clock, in recovery",
+    look,
+)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from dygcn.errors import DygcnError
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import log
 from dygcn.live.durable.storage.entries import Kind
@@ -18,11 +19,6 @@ from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.aged_twin import bits_of
 from dygcn_lab.soak.promises.disk_trace import DiskTrace
 from dygcn_lab.soak.promises.script import STREAM, Script
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.live.durable.embedding import DurableEmbedding
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,21 +1,14 @@
-"""Ten thousand events a second, and reads beside: how late, how many, and against a bare route.
-
-`python -m dygcn_lab.soak.promises.load` prints what it found. It needs `wrk`.
-"""
+"""Ten thousand events a second, and reads beside: how late, how many, and against a bare route; needs wrk."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import time
 from typing import Any
-
-import msgspec
 
 import dygcn
 from dygcn_lab.costs.graphs import graph_events
 from dygcn_lab.costs.service_reads import measure_folder
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found
 
 
 def measure(
@@ -47,9 +40,8 @@ def measure(
     }
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Measure for so many seconds."""
-    begun = time.perf_counter()
     quick = size < 5
     figures = measure(
         nodes=10_000 if quick else 200_000,
@@ -60,23 +52,16 @@ def run(size: int, seed: int) -> Finding:
         repeats=1 if quick else 3,
         seed=seed,
     )
-    holds = figures["refused"] == 0 and figures["p99_ms"] <= 50 and figures["ratio"] >= 0.6
-    return Finding(
-        "fresh and fast",
-        "10,000 events a second, event to readable; reads against a bare route",
-        size,
-        figures["refused"],
-        holds,
-        "",
-        True,
-        time.perf_counter() - begun,
-        seed,
-        figures,
-    )
+    fast = figures["p99_ms"] <= 50 and figures["ratio"] >= 0.6
+    return Found(size, figures["refused"], figures=figures, holds=fast)
 
 
-CHECK = Check("load", 2, 10, run)
-
-if __name__ == "__main__":
-    finding = run(int(sys.argv[1]) if len(sys.argv) > 1 else CHECK.full, 0)
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(finding), indent=2).decode() + "\n")
+CHECK = Check(
+    "load",
+    2,
+    10,
+    "fresh and fast",
+    "10,000 events a second, event to readable; reads against a bare route",
+    "",
+    look,
+)

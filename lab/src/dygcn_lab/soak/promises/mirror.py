@@ -10,9 +10,8 @@ import copy
 import dataclasses
 import shutil
 import tempfile
-import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.embedding import LiveEmbedding, start
 from dygcn.live.view import EmbeddingView
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.testbed.seeding import random_rows, seeded
 
@@ -40,23 +39,19 @@ _ROUNDED = 1e-5  # vectors are sums of float32
 
 
 @dataclass(slots=True)
-class Tally:
-    """What was done, and how often two of the three were not the same."""
+class MirrorTally(Tally):
+    """What was done, and how often two of the three were compared."""
 
     events: int = 0
     rounds: int = 0
     restarts: int = 0
     restores: int = 0
     compared: int = 0
-    bad: int = 0
-    notes: list[str] = field(default_factory=list)
 
-    def must(self, same: bool, what: str) -> None:
+    def check(self, right: bool, what: str) -> None:
         """Count a comparison."""
         self.compared += 1
-        self.bad += not same
-        if not same and len(self.notes) < 5:
-            self.notes.append(what)
+        Tally.check(self, right, what)
 
 
 class Mirror:
@@ -108,7 +103,7 @@ def numbers_of(ids: Any, strings: bool) -> Int64:
 class Round:
     """One model, and one stream of events for the three."""
 
-    def __init__(self, folder: Path, seed: int, tally: Tally) -> None:
+    def __init__(self, folder: Path, seed: int, tally: MirrorTally) -> None:
         self.random = random = np.random.default_rng(seed)
         self.tally, self.seed, self.folder = tally, seed, folder
         self.strings = bool(random.random() < 0.15)
@@ -224,24 +219,24 @@ class Round:
         limit = int(self.random.choice(_LIMITS[2:]))
         self._follow_all(limit)
         if self.live._tolerance:
-            self.tally.must(self.mirror.within_bound(self.live), f"{where}: an error is beyond error_bound")
+            self.tally.check(self.mirror.within_bound(self.live), f"{where}: an error is beyond error_bound")
             self.live.publish()
             self._follow_all(limit)
-        self.tally.must(self.mirror.equals(self.live), f"{where}: the mirror is not what is served")
+        self.tally.check(self.mirror.equals(self.live), f"{where}: the mirror is not what is served")
         self._catch_up()
         digest = self.live.digest()
-        self.tally.must(digest == self.twin.digest(), f"{where}: other batches, another digest")
+        self.tally.check(digest == self.twin.digest(), f"{where}: other batches, another digest")
         if self.random.random() < 0.3:
-            self.tally.must(digest == self.live.recompute().digest(), f"{where}: recompute differs")
+            self.tally.check(digest == self.live.recompute().digest(), f"{where}: recompute differs")
 
     def _follow_all(self, limit: int) -> None:
         while not self.mirror.follow(self.live, limit, 10_000):
             pass
 
 
-def walk(events: int, seed: int) -> Tally:
+def walk(events: int, seed: int) -> MirrorTally:
     """Play rounds until so many events were applied."""
-    tally = Tally()
+    tally = MirrorTally()
     set_threads(1)
     try:
         with warnings.catch_warnings():
@@ -253,7 +248,7 @@ def walk(events: int, seed: int) -> Tally:
     return tally
 
 
-def _round(events: int, seed: int, tally: Tally) -> None:
+def _round(events: int, seed: int, tally: MirrorTally) -> None:
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         one = Round(Path(workdir), 1_000 * seed + tally.rounds, tally)
         one.run(min(_EVENTS_A_ROUND, events))
@@ -268,7 +263,7 @@ def _any_chain_will_do(self: Any, cursor: object) -> bool:
 
 def followed(seed: int, copies: bool) -> int:
     """Return how often a mirror is wrong that follows updates and, with copies, one that overtakes it."""
-    tally = Tally()
+    tally = MirrorTally()
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         one = Round(Path(workdir), seed, tally)
         for step in range(18):
@@ -303,28 +298,24 @@ def bugs_noticed(seed: int) -> bool:
     return right == 0 < min(blind, forgetful)
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Walk, then see whether seeded bugs would be noticed."""
-    begun = time.perf_counter()
     tally = walk(size, seed)
-    return Finding(
-        "histories have an identity",
-        "fuzzed events with memory, any weights, restarts, restored copies and a tolerance",
-        tally.events,
-        tally.bad,
-        tally.bad == 0,
-        "epochs and chain values are not compared; the feed forgets nodes that moved",
-        bugs_noticed(seed),
-        round(time.perf_counter() - begun, 1),
-        seed,
-        {
-            "rounds": tally.rounds,
-            "restarts": tally.restarts,
-            "restored copies": tally.restores,
-            "comparisons": tally.compared,
-        },
-        "; ".join(tally.notes),
-    )
+    figures = {
+        "rounds": tally.rounds,
+        "restarts": tally.restarts,
+        "restored copies": tally.restores,
+        "comparisons": tally.compared,
+    }
+    return Found(tally.events, tally.bad, bugs_noticed(seed), figures, tally.notes)
 
 
-CHECK = Check("mirror", quick=30_000, full=20_000_000, run=run)
+CHECK = Check(
+    "mirror",
+    30_000,
+    20_000_000,
+    "histories have an identity",
+    "fuzzed events with memory, any weights, restarts, restored copies and a tolerance",
+    "epochs and chain values are not compared; the feed forgets nodes that moved",
+    look,
+)

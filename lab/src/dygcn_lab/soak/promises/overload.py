@@ -26,7 +26,7 @@ from dygcn.engine.records import Int64
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.shared import can_share
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found
 from dygcn_lab.soak.promises.overload_sender import NEW, Plan, Sent, send
 from dygcn_lab.testbed.plain_http import PlainClient
 from dygcn_lab.testbed.seeding import small_model
@@ -335,45 +335,35 @@ def _losing(spokes: int) -> bool:
     return pressing.seen.lost > 0
 
 
-def run(size: int, seed: int) -> Finding:
+_BUGS = "a queue without bounds", "one transaction in ten is acknowledged and not done"
+
+
+def look(size: int, seed: int) -> Found:
     """Press for so many seconds."""
-    begun = time.perf_counter()
+    del seed
     spokes = 100_000 if size < 20 else 300_000
     seen, problems, attempts = in_peace(size, spokes)
-    briefly = 2 if size < 20 else 15
-    caught = {
-        "a queue without bounds": _without_bounds(seen.capacity, seen.calm_p99, briefly, spokes),
-        "one transaction in ten is acknowledged and not done": _losing(5_000),
+    unbounded = _without_bounds(seen.capacity, seen.calm_p99, 2 if size < 20 else 15, spokes)
+    caught = _losing(5_000) and unbounded
+    figures = {
+        "requests a second that it can take": round(seen.capacity),
+        "requests a second that were sent": round(seen.offered),
+        "events of a request": Plan("", 1, 0, 0).events,
+        "accepted": len(seen.by_status(200)),
+        "refused": len(seen.by_status(429, 503)),
+        "accepted and lost": seen.lost,
+        "reads, p99 in ms": round(_p99(seen.reads) * 1e3, 1),
+        "reads while nothing is written, p99 in ms": round(_p99(seen.calm_reads) * 1e3, 1),
+        "accepted requests, p99 in ms": round(seen.accepted_p99 * 1e3),
+        "the same when calm": round(seen.calm_p99 * 1e3, 1),
+        "MB before": round(seen.before),
+        "MB at most": round(seen.most),
+        "MB allowed": round(seen.allowed),
+        "normal again after, s": round(seen.normal_after, 1),
+        "attempts": attempts,
     }
-    return Finding(
-        promise="overload sheds",
-        what=f"three times what it can take; a hub of {spokes:,} neighbours",
-        size=size,
-        bad=len(problems),
-        holds=not problems,
-        mutant="; ".join(caught),
-        mutant_caught=all(caught.values()),
-        seconds=round(time.perf_counter() - begun, 1),
-        seed=seed,
-        figures={
-            "requests a second that it can take": round(seen.capacity),
-            "requests a second that were sent": round(seen.offered),
-            "events of a request": Plan("", 1, 0, 0).events,
-            "accepted": len(seen.by_status(200)),
-            "refused": len(seen.by_status(429, 503)),
-            "accepted and lost": seen.lost,
-            "reads, p99 in ms": round(_p99(seen.reads) * 1e3, 1),
-            "reads while nothing is written, p99 in ms": round(_p99(seen.calm_reads) * 1e3, 1),
-            "accepted requests, p99 in ms": round(seen.accepted_p99 * 1e3),
-            "the same when calm": round(seen.calm_p99 * 1e3, 1),
-            "MB before": round(seen.before),
-            "MB at most": round(seen.most),
-            "MB allowed": round(seen.allowed),
-            "normal again after, s": round(seen.normal_after, 1),
-            "attempts": attempts,
-        },
-        notes="; ".join(problems),
-    )
+    what = f"three times what it can take; a hub of {spokes:,} neighbours"
+    return Found(size, len(problems), caught, figures, problems, what=what)
 
 
-CHECK = Check("overload", 5, 60, run)
+CHECK = Check("overload", 5, 60, "overload sheds", "", "; ".join(_BUGS), look)

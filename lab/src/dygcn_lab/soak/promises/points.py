@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
@@ -15,9 +16,6 @@ from dygcn.live.durable.storage import layout, log
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.durable.write_ahead import WriteAhead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEFORE, AFTER = "before", "after"
 _COMMIT = "COMMIT"

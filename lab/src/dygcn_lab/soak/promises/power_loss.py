@@ -8,23 +8,19 @@ record follows what is on disk for certain and what may be; images are drawn fro
 from __future__ import annotations
 
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found
 from dygcn_lab.soak.promises.disk import Disk, TraceError, files_of
 from dygcn_lab.soak.promises.disk_trace import DIE, DIE_BEFORE_SYNC, ONCE, Call, compile_trace, read_trace
 from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
 from dygcn_lab.soak.promises.life import Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import Writer, begin_folder, writer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _IMAGES = 400  # of one record, at most
 _MUTANT_IMAGES = 900  # a bug must show within so many
@@ -41,7 +37,7 @@ _CHANGES = ("write", "truncate", "sync", "rename", "unlink", "rmdir", "mkdir")
 
 
 @dataclass(slots=True)
-class Tally(ImageTally):
+class RecordTally(ImageTally):
     """What was found in images, and what they were cut from."""
 
     records: int = 0
@@ -123,7 +119,7 @@ def cut(
     workdir: Path,
     size: int,
     seed: int,
-    tally: Tally,
+    tally: RecordTally,
     bug: str = "",
     stop_at_bad: bool = False,
 ) -> None:
@@ -150,43 +146,37 @@ def cut(
         tally.records += 1
 
 
-def run(size: int, seed: int) -> Finding:
-    """LoggedBatch so many images; then see that seeded bugs are noticed."""
-    begun, tally, caught = time.perf_counter(), Tally(), {}
+def look(size: int, seed: int) -> Found:
+    """Examine so many images; then see that seeded bugs are noticed."""
+    tally, caught = RecordTally(), {}
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         workdir = Path(name).resolve()
         with writer(compile_trace(workdir)) as process:
             cut(process, workdir, size, seed, tally)
             for bug in MUTANTS:
-                mutant = Tally()
+                mutant = RecordTally()
                 cut(process, workdir, _MUTANT_IMAGES, seed, mutant, bug, stop_at_bad=True)
                 caught[bug] = mutant.images if mutant.bad else None
-    return _finding(size, seed, tally, caught, time.perf_counter() - begun)
+    figures = {
+        "records": tally.records,
+        "recorded calls": tally.calls,
+        "lives": dict(sorted(tally.ends.items())),
+        "acknowledged and lost": tally.lost,
+        "images that do not open": tally.refused,
+        "other wrong states": tally.wrong,
+        "records that are not whole": tally.unrecorded,
+        "images until a bug showed": caught,
+    }
+    noticed, all_of_them = None not in caught.values(), tally.images >= size
+    return Found(tally.images, tally.bad, noticed, figures, tally.notes, all_of_them)
 
 
-def _finding(size: int, seed: int, tally: Tally, caught: dict[str, int | None], seconds: float) -> Finding:
-    return Finding(
-        promise="acknowledged is durable",
-        what="images of the disk after a loss of power",
-        size=tally.images,
-        bad=tally.bad,
-        holds=tally.bad == 0 and tally.images >= size,
-        mutant="PRAGMA synchronous = OFF; snapshots that are not synced; a recovery that settles nothing",
-        mutant_caught=all(found is not None for found in caught.values()),
-        seconds=round(seconds, 1),
-        seed=seed,
-        figures={
-            "records": tally.records,
-            "recorded calls": tally.calls,
-            "lives": dict(sorted(tally.ends.items())),
-            "acknowledged and lost": tally.lost,
-            "images that do not open": tally.refused,
-            "other wrong states": tally.wrong,
-            "records that are not whole": tally.unrecorded,
-            "images until a bug showed": caught,
-        },
-        notes="; ".join(tally.notes),
-    )
-
-
-CHECK = Check("power_loss", quick=150, full=10_000, run=run)
+CHECK = Check(
+    "power_loss",
+    150,
+    10_000,
+    "acknowledged is durable",
+    "images of the disk after a loss of power",
+    "PRAGMA synchronous = OFF; snapshots that are not synced; a recovery that settles nothing",
+    look,
+)

@@ -7,10 +7,9 @@ keeps what every sequence looked like; an answer is judged by the sequence that 
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import threading
-import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import numpy as np
 
 import dygcn
 from dygcn.engine.records import Float32, Float64
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.testbed.served import served_process
 
 NODES, DIM, PAIRS, K = 300, 8, 20, 5
@@ -40,24 +39,17 @@ class Moment:
 
 
 @dataclass
-class Tally:
-    """What was read, by route, and what was wrong."""
+class ReadTally(Tally):
+    """What was read, by route; `wrong` counts wrong reads."""
 
-    reads: dict[str, int] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    wrong_reads: int = 0
+    reads: Counter[str] = field(default_factory=Counter)
 
-    def count(self, route: str, reads: int, wrong: int, about: str) -> None:
+    def count(self, route: str, reads: int, wrong: int, about: str = "") -> None:
         """Count the reads of one answer."""
-        self.reads[route] = self.reads.get(route, 0) + reads
-        self.wrong_reads += wrong
-        if wrong and len(self.wrong) < 5:
-            self.wrong.append(f"{route}, {about}")
-
-    @property
-    def total(self) -> int:
-        """All reads."""
-        return sum(self.reads.values())
+        self.reads[route] += reads
+        self.wrong += wrong
+        if wrong:
+            self.note(f"{route}, {about}")
 
 
 class Mirror:
@@ -160,7 +152,7 @@ class Reader(threading.Thread):
         )
         self._random, self._pairs = np.random.default_rng(seed), pairs
         self._since, self._caught = "", caught
-        self.tally, self.failure = Tally(), ""
+        self.tally, self.failure = ReadTally(), ""
 
     def run(self) -> None:
         """Read until there were enough, or a wrong one, if that ends it."""
@@ -174,9 +166,11 @@ class Reader(threading.Thread):
         calls, shares = zip(*ways, strict=True)
         try:
             with self._client:
-                while self.tally.total < self._wanted and not (self._caught and self._caught.is_set()):
+                while self.tally.reads.total() < self._wanted:
+                    if self._caught is not None and self._caught.is_set():
+                        break
                     calls[self._random.choice(len(calls), p=shares)]()
-                    if self._caught is not None and self.tally.wrong_reads:
+                    if self._caught is not None and self.tally.bad:
                         self._caught.set()
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
@@ -185,7 +179,7 @@ class Reader(threading.Thread):
         node = int(self._random.integers(NODES))
         answer = self._client.get(f"/v1/vectors/{node}")
         if answer.status_code == 404:  # it names no sequence
-            self.tally.count("one", 1, 0, "")
+            self.tally.count("one", 1, 0)
             return
         found = answer.json()
         wanted = self._mirror.at(found["sequence"]).vectors[node]
@@ -215,7 +209,7 @@ class Reader(threading.Thread):
         node = int(self._random.integers(NODES))
         answer = self._client.get(f"/v1/nearest/{node}", params={"k": K})
         if answer.status_code == 404:
-            self.tally.count("nearest", 1, 0, "")
+            self.tally.count("nearest", 1, 0)
             return
         found = answer.json()
         vectors = self._mirror.at(found["sequence"]).vectors.astype(np.float64)
@@ -237,7 +231,7 @@ class Reader(threading.Thread):
         body = msgspec.json.encode({"pairs": [self._pairs[at]]})
         answer = self._client.post("/v1/score", content=body, headers=_JSON)
         if answer.status_code == 404:
-            self.tally.count("scores", 1, 0, "")
+            self.tally.count("scores", 1, 0)
             return
         found = answer.json()
         wanted = self._mirror.at(found["sequence"]).scores[at]
@@ -264,7 +258,7 @@ def _equal(given: list[float], wanted: Float32) -> bool:
     return bool((np.array(given, np.float32) == wanted).all())  # not a number is equal to nothing
 
 
-def read_beside(reads: int, seed: int, bug: str = "") -> tuple[Tally, int, list[str]]:
+def read_beside(reads: int, seed: int, bug: str = "") -> tuple[ReadTally, int, list[str]]:
     """Read so often beside a writer; return what was found, the batches written, and what went wrong else.
 
     With a bug, the first wrong read ends it.
@@ -291,37 +285,29 @@ def read_beside(reads: int, seed: int, bug: str = "") -> tuple[Tally, int, list[
                 reader.join()
             writer.ended.set()
             writer.join()
-    total = Tally()
+    total = ReadTally()
     for reader in readers:
-        for route, count in reader.tally.reads.items():
-            total.reads[route] = total.reads.get(route, 0) + count
-        total.wrong_reads += reader.tally.wrong_reads
+        total.reads += reader.tally.reads
         total.wrong += reader.tally.wrong
+        total.notes += reader.tally.notes
     return total, writer.batches, [one for one in (writer.failure, *(r.failure for r in readers)) if one]
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Read so often; then see that a reader that checks nothing is noticed."""
-    begun = time.perf_counter()
     found, batches, failures = read_beside(size, seed)
     bad, _, _ = read_beside(_LONGEST_HUNT, seed + 100, _BUG)
-    return Finding(
-        "every answer is of one sequence",
-        "reads over HTTP beside a writer that recycles nodes, each against the sequence it names",
-        found.total,
-        found.wrong_reads,
-        not found.wrong_reads and not failures,
-        "readers that do not look whether somebody wrote meanwhile",
-        bad.wrong_reads > 0,
-        time.perf_counter() - begun,
-        seed,
-        {"batches written": batches, **{f"reads, {route}": count for route, count in found.reads.items()}},
-        "; ".join([*found.wrong[:5], *failures]),
-    )
+    figures = {"batches written": batches, **{f"reads, {route}": n for route, n in found.reads.items()}}
+    notes = [*found.notes, *failures]
+    return Found(found.reads.total(), found.bad, bad.bad > 0, figures, notes, not failures)
 
 
-CHECK = Check("reads", 60_000, 10_000_000, run)
-
-if __name__ == "__main__":
-    finding = run(int(sys.argv[1]) if len(sys.argv) > 1 else CHECK.full, 0)
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(finding), indent=2).decode() + "\n")
+CHECK = Check(
+    "reads",
+    60_000,
+    10_000_000,
+    "every answer is of one sequence",
+    "reads over HTTP beside a writer that recycles nodes, each against the sequence it names",
+    "readers that do not look whether somebody wrote meanwhile",
+    look,
+)

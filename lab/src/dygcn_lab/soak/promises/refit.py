@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,15 +15,13 @@ import numpy as np
 import dygcn
 from dygcn._extras import extra
 from dygcn.serving.service import workers as workers
+from dygcn.serving.service.service import Service
 from dygcn.serving.service.workers import SAME, Verdict
 from dygcn.serving.sinks import PostgresSettings
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found
 from dygcn_lab.testbed.postgres import postgres_server
 from dygcn_lab.testbed.seeding import seeded
 from dygcn_lab.testbed.served import on_loopback, served
-
-if TYPE_CHECKING:
-    from dygcn.serving.service.service import Service
 
 _PATIENCE, _TRIES = 120.0, 2  # seconds; failures of a sink after which it will not catch up
 _TABLE = "vectors"
@@ -110,28 +108,28 @@ def _never_another(*_: object) -> Verdict:
     return Verdict(SAME)
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Write several histories of so many nodes into one table, then see whether a bug would be noticed."""
-    begun = time.perf_counter()
+    del seed
     figures = _play(size)
-    bad = sum(one["rows that differ"] for one in figures.values())
     with seeded(workers, "judge", _never_another):
         try:
-            caught = sum(one["rows that differ"] for one in _play(min(size, 300)).values()) > 0
+            caught = _bad(_play(min(size, 300))) > 0
         except AssertionError:  # the sink refuses, and never catches up
             caught = True
-    return Finding(
-        "histories have an identity",
-        "a refit into the same table of pgvector, and a copy of the folder that goes on in its place",
-        size,
-        bad,
-        bad == 0,
-        "whatever a sink holds is taken for ours",
-        caught,
-        round(time.perf_counter() - begun, 1),
-        seed,
-        figures,
-    )
+    return Found(size, _bad(figures), caught, figures)
 
 
-CHECK = Check("refit", quick=300, full=2_000, run=run)
+def _bad(figures: dict[str, dict[str, Any]]) -> int:
+    return sum(one["rows that differ"] for one in figures.values())
+
+
+CHECK = Check(
+    "refit",
+    300,
+    2_000,
+    "histories have an identity",
+    "a refit into the same table of pgvector, and a copy of the folder that goes on in its place",
+    "whatever a sink holds is taken for ours",
+    look,
+)

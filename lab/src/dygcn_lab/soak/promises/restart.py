@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -13,17 +14,16 @@ from dygcn.engine.events import read_events
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn_lab.costs.graphs import graph_events
-from dygcn_lab.soak.check import Check, Finding
-from dygcn_lab.testbed.subprocess_ready import started
+from dygcn_lab.soak.check import Check, Found
+from dygcn_lab.testbed.served import served_process
 
 _EACH = 1_000  # events of a batch
 _REPEATS = 3
 _ALLOWED = 5.0  # seconds
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Restart a service on so many edges, with as many events in the log as there may be."""
-    begun = time.perf_counter()
     nodes, behind = size // 5, min(SNAPSHOT_EVERY, size // 2) - _EACH
     with tempfile.TemporaryDirectory() as name:
         folder = f"{name}/live"
@@ -43,32 +43,19 @@ def run(size: int, seed: int) -> Finding:
         with dygcn.open(folder) as again:
             same = again.digest() == digest
     median = float(np.median(took))
-    return Finding(
-        "a restart takes seconds",
-        f"killed and started again, {behind:,} events behind the snapshot; until a vector is read",
-        size,
-        int(not same),
-        same and median <= _ALLOWED,
-        "",
-        True,
-        time.perf_counter() - begun,
-        seed,
-        {"seconds": took, "median": median, "events_behind": behind},
-    )
+    figures = {"seconds": took, "median": median, "events_behind": behind}
+    what = f"killed and started again, {behind:,} events behind the snapshot; until a vector is read"
+    return Found(size, int(not same), figures=figures, holds=median <= _ALLOWED, what=what)
 
 
 def _restart(folder: str, node: str, sequence: int) -> float:
     """Start, read a vector, kill; return how long it took from the start to the answer."""
     begun = time.perf_counter()
-    process, address = started("dygcn_lab.costs.load_server", [folder])
-    try:
-        answer = httpx.get(f"{address}/v1/vectors/{node}", timeout=60.0)
+    with served_process(Path(folder)) as one:
+        answer = httpx.get(f"{one.address}/v1/vectors/{node}", timeout=60.0)
         took = time.perf_counter() - begun
-        assert answer.json()["sequence"] == sequence, answer.text
-        return took
-    finally:
-        process.kill()
-        process.wait()
+    assert answer.json()["sequence"] == sequence, answer.text
+    return took
 
 
-CHECK = Check("restart", 20_000, 1_000_000, run)
+CHECK = Check("restart", 20_000, 1_000_000, "a restart takes seconds", "", "", look)

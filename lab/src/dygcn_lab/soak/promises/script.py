@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events import id_column, join_events, read_events
 from dygcn.engine.models.model import ExactSpec, Model
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch
 from dygcn.errors import EventError
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.paper import RollingSpec, RuleOptions, adopt
 from dygcn_lab.soak.promises.aged_twin import KINDS, aged_model, bits_of
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import EventBatch
-    from dygcn.live.durable.embedding import DurableEmbedding
 
 STREAM = "steps"
 EVENTS, REFUSED, BULK, FEATURES, REMOVAL = "events", "refused", "bulk", "features", "removal"
@@ -31,15 +28,9 @@ _OTHERS = {"exact": (BULK, FEATURES, REMOVAL), "aged": (REMOVAL,), "rolling": ()
 class Script:
     """Endless steps. Most are messages of a stream, at a position that is their number.
 
-    Parameters
-    ----------
-    seed
-        Decides every step.
-    rule
-        ``"exact"``; ``"aged"``, the same with sums of a filter that grow old and edges that expire; or
-        ``"rolling"``, where other cuts of the same events show in the vectors.
-    others
-        One step in so many is no message but a change that only a snapshot keeps; 0: none.
+    `seed`: decides every step; `rule`: ``"exact"``; ``"aged"``, the same with sums of a filter that grow old
+    and edges that expire; or ``"rolling"``, where other cuts of the same events show in the vectors;
+    `others`: one step in so many is no message but a change that only a snapshot keeps; 0: none.
 
     Examples
     --------

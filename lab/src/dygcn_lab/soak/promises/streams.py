@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +25,11 @@ from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack
-from dygcn.serving.service.app import run_app
-from dygcn.serving.service.service import Service
-from dygcn.serving.service.settings import read_settings
 from dygcn.testing.graphs import random_events
-from dygcn_lab.soak.check import Check, Finding
+from dygcn_lab.soak.check import Check, Found
 from dygcn_lab.testbed.postgres import PostgresServer, postgres_server
+from dygcn_lab.testbed.served import served_process
 from dygcn_lab.testbed.servers import kafka_mock, nats_server, redis_server
-from dygcn_lab.testbed.subprocess_ready import started, tell
 
 _EACH = 10  # events of a message
 _PATIENCE = 60.0
@@ -138,38 +133,34 @@ def run_way(
     bodies: Sequence[bytes],
     kills: int,
     seed: int,
-    mutant: str,
+    bug: str,
 ) -> dict[str, Any]:
     """Send everything one way, killing the service on the way; return what came of it."""
     chance, sender = random.Random(seed), Sender()
-    live_folder, table = folder / f"{way.name}{mutant}", f"{way.name}{mutant}".replace("-", "_")
+    table = f"{way.name}{bug}".replace("-", "_")
+    live_folder = folder / table
     _begin().save(live_folder)
-    config = folder / f"{way.name}{mutant}.toml"
-    source = f"[[sources]]\n{way.source}\n" if way.source else ""
-    config.write_text(
-        f'folder = "{live_folder}"\n[http]\nport = 0\n{source}'
-        f'[[sinks]]\nkind = "postgres"\nurl = "{database.url}"\ntable = "{table}"\n'
-    )
+    tables = f"[[sources]]\n{way.source}\n" if way.source else ""
+    tables += f'[[sinks]]\nkind = "postgres"\nurl = "{database.url}"\ntable = "{table}"'
     cuts = np.linspace(0, len(bodies), kills + 2).astype(int).tolist()
+    code = 1
     for number, (first, last) in enumerate(pairwise(cuts)):
-        if way.publish is not None and not mutant:
+        if way.publish is not None and not bug:
             way.publish(bodies[first:last])
-        process, address = started("dygcn_lab.soak.promises.streams", [str(config), mutant])
-        if number < kills:
-            until = time.monotonic() + chance.uniform(0.0, 0.4)
-            if way.publish is None:
-                sender.send(address, bodies, last - 1)
-            time.sleep(max(until - time.monotonic(), 0.0))
-            process.kill()
-        else:
-            if way.publish is None:
-                sender.send(address, bodies, last)
-            _wait_until_read(address)
-            process.send_signal(signal.SIGTERM)
-        process.wait(timeout=_PATIENCE)
+        with served_process(live_folder, tables=tables, bug=bug and f"{__name__}:{bug}") as one:
+            if number < kills:
+                until = time.monotonic() + chance.uniform(0.0, 0.4)
+                if way.publish is None:
+                    sender.send(one.address, bodies, last - 1)
+                time.sleep(max(until - time.monotonic(), 0.0))  # then it is killed
+            else:
+                if way.publish is None:
+                    sender.send(one.address, bodies, last)
+                _wait_until_read(one.address)
+                code, _ = one.drain()
     with dygcn.open(live_folder) as live:
         figures = {"digest": live.digest(), "rows": _same_rows(database.url, table, live)}
-    return figures | {"events": _events_in(live_folder), "exit": process.returncode}
+    return figures | {"events": _events_in(live_folder), "exit": code}
 
 
 def _begin() -> dygcn.LiveEmbedding:
@@ -214,9 +205,8 @@ def _same_rows(url: str, table: str, live: DurableEmbedding) -> bool:
     return found.tobytes() == live.vectors(ids).tobytes()
 
 
-def run(size: int, seed: int) -> Finding:
+def look(size: int, seed: int) -> Found:
     """Kill the service so often on every way in."""
-    begun = time.perf_counter()
     events = [
         {"src": a, "dst": b, "op": op}
         for shift in range(4 if size < 5 else 40)
@@ -231,24 +221,12 @@ def run(size: int, seed: int) -> Finding:
         for way in found:
             figures[way.name] = run_way(way, Path(name), database, bodies, size, seed, "")
         redis_way = next(way for way in found if way.name == "redis")
-        broken = run_way(redis_way, Path(name), database, bodies, size, seed, "forgetful")
-    bad = sum(len(_wrong(one, expected.digest(), len(events))) for one in figures.values())
-    return Finding(
-        "exactly once",
-        "one stream by HTTP, NATS, Redis, Kafka (mock) and file into pgvector; kills on each way",
-        size,
-        bad,
-        bad == 0,
-        "the place of a stream is not kept with the state",
-        bool(_wrong(broken, expected.digest(), len(events))),
-        time.perf_counter() - begun,
-        seed,
-        {
-            "events": len(events),
-            "mutant_events": broken["events"],
-            "wrong": {name: _wrong(one, expected.digest(), len(events)) for name, one in figures.items()},
-        },
-    )
+        broken = run_way(redis_way, Path(name), database, bodies, size, seed, "forget_offsets")
+    digest = expected.digest()
+    wrong = {name: _wrong(one, digest, len(events)) for name, one in figures.items()}
+    shown = {"events": len(events), "mutant_events": broken["events"], "wrong": wrong}
+    caught = bool(_wrong(broken, digest, len(events)))
+    return Found(size, sum(map(len, wrong.values())), caught, shown)
 
 
 def _wrong(one: dict[str, Any], digest: str, events: int) -> list[str]:
@@ -262,20 +240,22 @@ def _wrong(one: dict[str, Any], digest: str, events: int) -> list[str]:
     return [name for name, wrong in found.items() if wrong]
 
 
-CHECK = Check("streams", 1, 5, run)
+CHECK = Check(
+    "streams",
+    1,
+    5,
+    "exactly once",
+    "one stream by HTTP, NATS, Redis, Kafka (mock) and file into pgvector; kills on each way",
+    "the place of a stream is not kept with the state",
+    look,
+)
 
 
-def main(config: str, mutant: str) -> None:
-    """Serve in this process, with a seeded bug if one is named."""
-    if mutant == "forgetful":
-        keep = DurableEmbedding._commit
+def forget_offsets() -> None:
+    """The seeded bug: entries are logged without their stream and offset."""
+    keep = DurableEmbedding._commit
 
-        def forget(self: DurableEmbedding, parts: Any) -> Any:
-            return keep(self, [dataclasses.replace(part, stream="", offset=-1) for part in parts])
+    def forget(self: DurableEmbedding, parts: Any) -> Any:
+        return keep(self, [dataclasses.replace(part, stream="", offset=-1) for part in parts])
 
-        DurableEmbedding._commit = forget  # type: ignore[method-assign]
-    run_app(Service(read_settings(config)), tell)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
+    DurableEmbedding._commit = forget  # type: ignore[method-assign]

@@ -14,17 +14,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
 from dygcn_lab.soak.promises.life import Event, Life, Order
 from dygcn_lab.soak.promises.script import Script
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _PATIENCE = 120.0  # seconds that a life may last
 
