@@ -13,7 +13,7 @@ from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import Trial
-from dygcn_lab.testbed.dense_filter import dense_sums
+from dygcn_lab.testbed.dense_filter import dense_sums, sums_of
 
 WIDTH = 5
 USERS, ITEMS = [f"user:{n}" for n in range(7)], [f"item:{n}" for n in range(6)]
@@ -84,7 +84,7 @@ def _texts(column):
 def check(state):
     """Compare all sums with the twin, and with a filter built anew."""
     graph, filter_ = state.graph, state.filter
-    found, wanted = filter_.image(graph), expected(state)
+    found, wanted = sums_of(filter_, graph), expected(state)
     nodes = _texts(graph.ids.names(graph.nodes()))
     asking = [one for one in nodes if not state.model.filter.asks or one.startswith("user")]
     answering = [one for one in nodes if not state.model.filter.asks or one.startswith("item")]
@@ -95,7 +95,7 @@ def check(state):
     assert found["recent"].tolist() == [wanted["recent"].get(one, 0) for one in answering], "recent"
     again = copy.deepcopy(filter_)
     again.rebuild(graph)
-    for name, rows in again.image(graph).items():
+    for name, rows in sums_of(again, graph).items():
         assert rows.tolist() == found[name].tolist(), f"{name} of a rebuilt filter"
     for node in {*graph.nodes()[:3].tolist(), *graph.nodes()[-2:].tolist()}:
         assert scores_of(filter_, graph, node) == scores_of(again, graph, node)
@@ -162,10 +162,10 @@ def cut_two_ways(seed, kinds=True):
     for begin in range(0, len(events), 7):
         apply(other, events[begin : begin + 7])
         if rng.random() < 0.5:
-            other.filter.image(other.graph)
+            sums_of(other.filter, other.graph)
     check(one)
     check(other)
-    a, b = (state.filter.image(state.graph) for state in (one, other))
+    a, b = (sums_of(state.filter, state.graph) for state in (one, other))
     for name in a:
         assert a[name].tolist() == b[name].tolist(), name
 
@@ -177,7 +177,7 @@ def read_interrupted(first, beyond=400):
         events, now = random_events(rng, 30, True, 0.0, 0.5)
         apply(state, events)
         with Trial(state, read_events([], state.model.ids), now + 40.0):
-            state.filter.image(state.graph)
+            sums_of(state.filter, state.graph)
         whole = not interrupted_at(line, state.filter.scores, state.graph, int(state.graph.nodes()[0]))
         apply(state, [("user:9", "item:3", now + 1, 1), ("user:1", "item:9", now + 1, 1)])
         newcomer = state.graph.find_one("9", "user")
@@ -249,7 +249,7 @@ def far_apart(far):
 def paths_of(state, node):
     """Return what paths over an answer and another who asks weigh, walked one after the other."""
     filter_, graph = state.filter, state.graph
-    filter_.image(graph)
+    sums_of(filter_, graph)
 
     def linked(node):
         me = np.array([node], np.int32)
@@ -292,7 +292,7 @@ def ten_years(half_life=2.0, days=3650):
         if day % 365 == 0:
             check(state)
     check(state)
-    found = state.filter.image(state.graph)
+    found = sums_of(state.filter, state.graph)
     assert np.abs(found["total"]).max() < 1 << 50
     assert found["recent"].max() > 0
 
@@ -309,7 +309,7 @@ def reopened(tmp_path, seed):
         apply(twin, part)
         live.save(tmp_path / "folder")
         live = dygcn.load(tmp_path / "folder")
-        a, b = (state.filter.image(state.graph) for state in (live._state, twin))
+        a, b = (sums_of(state.filter, state.graph) for state in (live._state, twin))
         for name in a:
             assert a[name].tolist() == b[name].tolist(), name
 
@@ -324,7 +324,7 @@ def check_candidates(seed):
         found = filter_.scores(graph, node, linked, None, count)
         return dict(zip(*(one.tolist() for one in found), strict=True))
 
-    filter_.image(graph)
+    sums_of(filter_, graph)
     tried = 0
     for node in graph.nodes()[graph.ids.of_kind(graph.nodes(), "user")].tolist():
         (weights, reached), own = filter_._paths(graph, node), filter_._own(graph, node)[0]

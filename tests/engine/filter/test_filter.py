@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.engine.filter import head, loops
-from dygcn_lab.testbed.dense_filter import weight
+from dygcn_lab.testbed.dense_filter import sums_of, weight
 from tests.engine.filter import histories
 from tests.seeded import assert_noticed
 
@@ -73,7 +73,7 @@ def test_ten_years():
 def test_weights_are_those_of_the_twin():
     state = histories.new_state(half_life=2.0)
     histories.apply(state, [("user:0", "item:0", 1000.0, 1)])
-    state.filter.image(state.graph)
+    sums_of(state.filter, state.graph)
     for t in np.random.default_rng(0).uniform(940.0, 1000.0, 200).tolist():
         assert loops.weight_of(state.filter.arrays, head.SUMS, t) == weight(t, 2.0, 1000.0)
 
@@ -84,10 +84,10 @@ def test_who_has_very_many_says_nothing(monkeypatch):
     many = [("user:0", f"item:{n}", 0.0, 1) for n in range(head.MOST_EDGES + 1)]
     histories.apply(state, many[:-1])
     row = state.filter._asks[state.graph.find_one("user:0")]
-    state.filter.image(state.graph)
+    sums_of(state.filter, state.graph)
     assert state.filter._said[row].any()
     histories.apply(state, many[-1:])
-    state.filter.image(state.graph)
+    sums_of(state.filter, state.graph)
     assert not state.filter._said[row].any()
     assert not state.filter._total.any()
 
@@ -95,10 +95,10 @@ def test_who_has_very_many_says_nothing(monkeypatch):
 def test_an_event_writes_the_rows_of_one_who_asks():
     state = histories.new_state()
     histories.apply(state, [("user:0", item, 1.0, 1) for item in histories.ITEMS[:4]])
-    state.filter.image(state.graph)
+    sums_of(state.filter, state.graph)
     before = int(state.filter._sizes[head.ROWS])
     histories.apply(state, [("user:0", histories.ITEMS[4], 1.5, 1)])
-    state.filter.image(state.graph)
+    sums_of(state.filter, state.graph)
     assert int(state.filter._sizes[head.ROWS]) - before <= 1 + 5
 
 

@@ -10,6 +10,26 @@ from dygcn.engine.filter.head import GREATEST_MESSAGE, MESSAGE_SCALE, MOST_EDGES
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+    from dygcn.engine.filter.filter import Filter
+    from dygcn.engine.graph import Graph
+
+
+def sums_of(kept: Filter, graph: Graph) -> dict[str, Any]:
+    """Return all sums of a filter as of the clock, in the order of the user's ids."""
+    kept._sync(graph)
+    nodes = graph.nodes()
+    asking, answering = nodes[kept._asks[nodes] >= 0], nodes[kept._answers[nodes] >= 0]
+    one, other = kept._asks[asking], kept._answers[answering]
+    return {
+        "taste": kept._taste[one],
+        "said": kept._said[one],
+        "out": kept._out[asking],
+        "total": kept._total[other],
+        "recent": kept._recent[other],
+        "into": kept._into[answering],
+        "base": kept._base.copy(),
+    }
+
 
 def dense_sums(
     edges: Mapping[tuple[Hashable, Hashable], float | None],

@@ -82,19 +82,15 @@ def read_features(features: object, of: str | None = None) -> tuple[IdColumn, Fl
         return _checked(list(features.keys()), list(features.values()), of)
     try:
         if isinstance(features, str | os.PathLike):
-            _refuse_misspelt(os.fspath(features))
+            near = get_close_matches(os.fspath(features)[:100].lower(), _NAMED, 1)
+            if near and not os.path.exists(features):
+                raise FeatureError(f"features is {features!r}; did you mean {near[0]!r}? {_ACCEPTED}")
             features = read_table(os.fspath(features))
         if isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__"):
             return _from_table(pa.table(features), of)
     except (EventError, pa.ArrowException, TypeError) as error:
         raise FeatureError(f"cannot read features: {str(error).splitlines()[0]}; {_ACCEPTED}") from None
     raise FeatureError(f"cannot read features from {type(features).__name__}; {_ACCEPTED}")
-
-
-def _refuse_misspelt(features: str) -> None:
-    near = get_close_matches(features[:100].lower(), _NAMED, 1)
-    if near and not os.path.exists(features):
-        raise FeatureError(f"features is {features!r}; did you mean {near[0]!r}? {_ACCEPTED}")
 
 
 def _from_table(table: pa.Table, of: str | None) -> tuple[IdColumn, Float32]:

@@ -233,7 +233,7 @@ class Filter:
         """
         self._sync(graph)
         high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)
-        me = self._answers[[node]] if self.is_answer(node) else own[0][:0]
+        me = self._answers[node : node + 1][self._answers[node : node + 1] >= 0]
         known = np.append(own[0], me)
         out = me if linked else known
         if paths is not None and among is None and 0 < count * _PLENTY <= CANDIDATES:
@@ -241,7 +241,8 @@ class Filter:
             weights[known] = 0.0
             reached = paths[1][weights[paths[1]] > 0]
             if len(reached) > CANDIDATES:
-                some = _greatest(weights, reached)
+                least = np.partition(weights[reached], -CANDIDATES)[-CANDIDATES]
+                some = reached[weights[reached] >= least]  # all that tie with the last, too
                 some = np.append(some, np.setdiff1d(own[0], me)) if linked else some
                 return self._answer[some], self._weighed(graph, node, some, own, paths)
         rows = np.arange(high)
@@ -318,34 +319,6 @@ class Filter:
         some = allowed is None or bool((self._answers[allowed] >= 0).any())
         answers = self.head.answers
         return bool(asks) and some and (kind is None or not answers or kind in answers)
-
-    def is_answer(self, node: int) -> bool:
-        """Return whether a node can be recommended."""
-        return 0 <= node < len(self._answers) and self._answers[node] >= 0
-
-    def image(self, graph: Graph) -> dict[str, Any]:
-        """Return all sums as of the clock, in the order of the user's ids. For tests."""
-        self._sync(graph)
-        nodes = graph.nodes()
-        asking, answering = nodes[self._asks[nodes] >= 0], nodes[self._answers[nodes] >= 0]
-        one, other = self._asks[asking], self._answers[answering]
-        found = {
-            "taste": self._taste[one],
-            "said": self._said[one],
-            "out": self._out[asking],
-            "total": self._total[other],
-            "recent": self._recent[other],
-            "into": self._into[answering],
-            "base": self._base.copy(),
-        }
-        return found
-
-
-def _greatest(weights: Float64, rows: Int64) -> Int64:
-    """Return the rows of the greatest weights, and all that tie with the last."""
-    some = weights[rows]
-    keep: Int64 = rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]
-    return keep
 
 
 _OF_NODES = "_role", "_asks", "_answers", "_out", "_into"

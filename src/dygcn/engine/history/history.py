@@ -159,7 +159,11 @@ class EventHistory:
             part = rows_of(batch, slice(start, min(start + _BLOCK, len(batch))))
             seen, op = self.ids.high, part.op
             src, dst = self._numbers(part.src, part.dst, op)
-            t = self._dates(part, now)
+            if part.t is None:  # it happens now, or when the last event did
+                known = self.clock if now is None else float(now)
+                t = np.full(len(part), 0.0 if np.isinf(known) else known)
+            else:
+                t = part.t.astype(np.float64) + 0.0
             if before is None:
                 self.count(src, dst, op, t)
                 continue
@@ -185,13 +189,6 @@ class EventHistory:
         ends = join_ids((take(src, rows), take(dst, rows)))
         self.ids.intern(take(ends, np.arange(len(ends)).reshape(2, -1).ravel("F")))
         return self.ids.find(src), self.ids.find(dst)
-
-    def _dates(self, batch: EventBatch, now: float | None) -> Float64:
-        """Return the times of events; without a time, an event happens now, or when the last one did."""
-        if batch.t is not None:
-            return batch.t.astype(np.float64) + 0.0
-        known = self.clock if now is None else now
-        return np.full(len(batch), 0.0 if np.isinf(known) else float(known))
 
     def _reserve(self, nodes: int, pairs: int) -> None:
         fresh = {}

@@ -184,37 +184,32 @@ def weight_grid(batch: EventBatch, message_bits: int, whole: bool = False) -> fl
     carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
     adds = batch.op > 0
     if whole:
-        _refuse_fractions(batch.weight, adds)
+        if batch.weight is not None:
+            _refuse(
+                adds & (np.rint(batch.weight) != batch.weight),
+                batch.weight,
+                "with whole_weights=True every weight is a whole number from 1: round the weights, or leave "
+                "whole_weights out",
+            )
         return 1.0
     if batch.weight is None or not adds.any():
         return float(2.0 ** (22 - carried))
     weight = batch.weight[adds]
-    _refuse_extremes(batch.weight, adds)
+    _refuse(
+        adds & ((batch.weight < 2.0**-_EXPONENT) | (batch.weight > 2.0**_EXPONENT)),
+        batch.weight,
+        f"allowed is {2.0**-_EXPONENT:.1g} to {2.0**_EXPONENT:.1g}: scale all weights alike, and the vectors "
+        "stay the same",
+    )
     median = np.median(weight)
     most = max(64 * _greatest_strength(batch, weight), 2.0**18 * median)
     return float(2.0 ** np.ceil(max(np.log2(most) - carried, np.log2(median) - 24)))
 
 
-def _refuse_fractions(weight: Float64 | None, adds: Bool) -> None:
-    broken = np.zeros(0, np.bool_) if weight is None else adds & (np.rint(weight) != weight)
-    if weight is not None and broken.any():
+def _refuse(broken: Bool, weight: Float64, says: str) -> None:
+    if broken.any():
         row = int(broken.argmax())
-        raise EventError(
-            f"weight is {weight[row]:g}; with whole_weights=True every weight is a whole number from 1: "
-            "round the weights, or leave whole_weights out",
-            row,
-        )
-
-
-def _refuse_extremes(weight: Float64, adds: Bool) -> None:
-    extreme = adds & ((weight < 2.0**-_EXPONENT) | (weight > 2.0**_EXPONENT))
-    if extreme.any():
-        row = int(extreme.argmax())
-        raise EventError(
-            f"weight is {weight[row]:g}; allowed is {2.0**-_EXPONENT:.1g} to {2.0**_EXPONENT:.1g}: "
-            "scale all weights alike, and the vectors stay the same",
-            row,
-        )
+        raise EventError(f"weight is {weight[row]:g}; {says}", row)
 
 
 def time_unit(steps: Sequence[EventBatch]) -> float | None:

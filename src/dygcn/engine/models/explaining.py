@@ -194,7 +194,10 @@ def explain_change(state: StateWriter, name: object, batch: EventBatch, now: flo
     one gets it. The node may come or go in the batch. Events without times happen at `now`, after the
     time has passed; with times, before.
     """
-    _check_kind(state, name)
+    try:
+        state.graph.ids.check_kind(state.graph.ids.read([name]))
+    except EventError:  # a value that can never be an id of the graph
+        raise UnknownNode(name, f"; its ids are {state.model.ids}") from None
     if len(batch) > MOST_EVENTS:
         raise OptionError(f"there are {len(batch)} events; at most {MOST_EVENTS} can be told apart")
     steps = [rows_of(batch, np.array([row])) for row in range(len(batch))]
@@ -209,14 +212,6 @@ def explain_change(state: StateWriter, name: object, batch: EventBatch, now: flo
     moved = np.diff(np.array(path, np.float64), axis=0)
     waiting = moved[0 if first else -1]
     return Movement(path[0], path[-1], waiting, moved[1:] if first else moved[:-1])
-
-
-def _check_kind(state: StateReader, name: object) -> None:
-    """Refuse values that can never be an id of the graph."""
-    try:
-        state.graph.ids.check_kind(state.graph.ids.read([name]))
-    except EventError:
-        raise UnknownNode(name, f"; its ids are {state.model.ids}") from None
 
 
 def _vector_of(state: StateReader, name: object) -> Float32:

@@ -72,7 +72,12 @@ def write_folder(
                 continue
             save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, staged / name)
             entries[name] = _describe(staged / name)
-        manifest = Manifest(FORMAT, settings, _versions(), entries)
+        versions = {
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        }
+        manifest = Manifest(FORMAT, settings, versions, entries)
         manifest.checksum = _checksum(manifest)
         (staged / MANIFEST).write_bytes(_encode(manifest))
         if private or is_private(target):
@@ -97,9 +102,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     """Refuse a target that cannot be written, or that holds files which dygcn did not save."""
     target = Path(path)
     try:
-        if target.exists() and not (target / MANIFEST).is_file() and not _is_empty(target):
+        there = [*target.iterdir()] if target.is_dir() else None
+        if target.exists() and there != [] and not (target / MANIFEST).is_file():
             raise FolderError(f"{target} exists and is not a dygcn folder; choose another name or remove it")
-        if target.exists() and not all(map(_is_ours, target.iterdir())):
+        if not all(file.name == MANIFEST or file.suffix == ".safetensors" for file in there or ()):
             raise FolderError(
                 f"{target} holds more than was saved, perhaps a log; choose another name or remove it"
             )
@@ -114,14 +120,6 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise FolderError(f"cannot write to {target}: {error.strerror}") from None
     return target
-
-
-def _is_ours(path: Path) -> bool:
-    return path.name == MANIFEST or path.suffix == ".safetensors"
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.iterdir(), None) is None
 
 
 def _swap(staged: Path, target: Path) -> None:
@@ -245,7 +243,3 @@ def _describe(file: Path, expected: int | None = None) -> FileEntry:
     except FileNotFoundError:  # a writer may drop a snapshot while another process reads it
         raise DamagedFolder(f"{file} is missing") from None
     return FileEntry(size, digest.hexdigest())
-
-
-def _versions() -> dict[str, str]:
-    return {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}

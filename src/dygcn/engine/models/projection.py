@@ -15,7 +15,7 @@ from dygcn.engine.features.inputs import ROW_BITS
 from dygcn.engine.features.tables import NodeColumns, read_features, read_nodes
 from dygcn.engine.models.links import norms
 from dygcn.engine.models.read_kernels import project, to_units
-from dygcn.engine.records import Float32, Float64, IdColumn, Int8, Int64
+from dygcn.engine.records import Float32, IdColumn, Int8
 from dygcn.errors import FeatureError
 
 MOST_ROWS = 50_000
@@ -50,17 +50,14 @@ class Projection:
         out = np.empty((len(values), self.matrix.shape[1]), np.int8)
         for start in range(0, len(values), _BLOCK):
             block = slice(start, start + _BLOCK)
-            found = self._projected(np.ascontiguousarray(values[block], np.float32))
+            some = unit_rows(np.ascontiguousarray(values[block], np.float32))
+            found = np.zeros((len(some), out.shape[1]), np.float32)
+            project(some, self.matrix, found)
+            found -= self.offset
+            found[~values[block].any(axis=1)] = 0.0
+            found = to_units(found, norms(found))
             out[block] = np.rint(found * np.float32(1 << ROW_BITS)).clip(-127, 127)
         return out
-
-    def _projected(self, values: Float32) -> Float32:
-        units = unit_rows(values)
-        found = np.zeros((len(values), self.matrix.shape[1]), np.float32)
-        project(units, self.matrix, found)
-        found -= self.offset
-        found[~values.any(axis=1)] = 0.0
-        return to_units(found, norms(found))
 
 
 def feature_rows(
@@ -99,7 +96,9 @@ def principal_directions(values: Float32, most: int, seed: int) -> Projection:
 
     There are fewer where x, (n, columns), has a lower rank; rows of zeros say nothing, and are left out.
     """
-    rows = _some(np.flatnonzero(values.any(axis=1)), seed)
+    rows = np.flatnonzero(values.any(axis=1))
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng([seed, 11]).choice(rows, MOST_ROWS, replace=False))
     if len(rows) == 0:
         raise FeatureError(
             "all features are zero; bring some that differ from node to node, or leave them out"
@@ -110,14 +109,10 @@ def principal_directions(values: Float32, most: int, seed: int) -> Projection:
     basis = _subspace(units, min(most + _MORE, *units.shape), seed)
     _, sizes, turn = np.linalg.svd((units @ basis).astype(np.float64), full_matrices=False)
     kept = max(int((sizes[:most] > _NOTHING * max(float(sizes[0]), 1e-6)).sum()), 1)
-    matrix = _signed((basis.astype(np.float64) @ turn.T)[:, :kept]).astype(np.float32)
+    turned = (basis.astype(np.float64) @ turn.T)[:, :kept]
+    greatest = turned[np.abs(turned).argmax(axis=0), np.arange(kept)]  # directions have no sign of their own
+    matrix = (turned * np.where(greatest < 0, -1.0, 1.0)).astype(np.float32)
     return Projection(np.ascontiguousarray(matrix), (mean @ matrix).astype(np.float32))
-
-
-def _some(rows: Int64, seed: int) -> Int64:
-    if len(rows) <= MOST_ROWS:
-        return rows
-    return np.sort(np.random.default_rng([seed, 11]).choice(rows, MOST_ROWS, replace=False))
 
 
 def _subspace(rows: Float32, columns: int, seed: int) -> Float32:
@@ -129,10 +124,3 @@ def _subspace(rows: Float32, columns: int, seed: int) -> Float32:
     for _ in range(_ROUNDS):
         basis = np.linalg.qr(rows.T @ (rows @ np.linalg.qr(basis)[0]))[0]
     return basis
-
-
-def _signed(matrix: Float64) -> Float64:
-    """Return directions whose greatest entry is positive: a singular vector has no sign of its own."""
-    greatest = np.abs(matrix).argmax(axis=0)
-    signs: Float64 = np.sign(matrix[greatest, np.arange(matrix.shape[1])])
-    return matrix * np.where(signs == 0, 1.0, signs)

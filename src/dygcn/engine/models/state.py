@@ -217,7 +217,8 @@ class State:
         new = rule.given.with_own(old, rows[last])
         had, has = self.graph.owns(nodes), np.ones(len(nodes), np.bool_)
         features = self.transaction.features = FeatureDelta(nodes, old, new, had, has)
-        delta = _no_arcs(nodes, self.transaction.set_own(nodes))
+        arrived, weights = self.transaction.set_own(nodes), np.empty(0, np.int64)
+        delta = GraphDelta(_NOBODY, 0, 0, 0, _NOBODY, _NOBODY, weights, weights, nodes, arrived)
         return self._finish(delta, rule.apply(self.graph, delta, features))
 
     def remove(self, nodes: Nodes) -> Outcome:
@@ -313,8 +314,3 @@ def last_of_each(nodes: Nodes) -> tuple[Nodes, Int64]:
     """Return the distinct nodes, sorted, and the last index of each: later rows win."""
     found, from_the_end = np.unique(nodes[::-1], return_index=True)
     return found, len(nodes) - 1 - from_the_end
-
-
-def _no_arcs(touched: Nodes, arrived: Nodes) -> GraphDelta:
-    none, no_weights = np.empty(0, np.int32), np.empty(0, np.int64)
-    return GraphDelta(none, 0, 0, 0, none, none, no_weights, no_weights, touched, arrived)

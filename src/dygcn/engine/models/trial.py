@@ -10,11 +10,6 @@ from dygcn.engine.models.contracts import Outcome, StateWriter
 from dygcn.engine.records import Changed, EventBatch, FeatureDelta, Nodes
 from dygcn.errors import FeatureError
 
-_PAPER = (
-    "the {} rule keeps vectors that depend on every update, so a trial cannot be taken back; "
-    "fit with rule='exact' for trials"
-)
-
 
 class Trial:
     """Applies events to a state of the exact rule, and rolls them back on leaving, also by an exception.
@@ -37,7 +32,12 @@ class Trial:
 
     def __enter__(self) -> Outcome:
         state, transaction = self._state, self._state.transaction
-        _check(state)
+        if not state.model.spec.from_graph:
+            raise FeatureError(
+                f"the {state.model.rule} rule keeps vectors that depend on every update, so a trial cannot "
+                "be taken back; fit with rule='exact' for trials"
+            )
+        state.check()
         transaction.open_trial()
         self._before = transaction.trials[-1]
         try:
@@ -96,9 +96,3 @@ class RemovalTrial(Trial):
             )
         transaction.begun = True
         return state.remove(nodes)
-
-
-def _check(state: StateWriter) -> None:
-    if not state.model.spec.from_graph:
-        raise FeatureError(_PAPER.format(state.model.rule))
-    state.check()

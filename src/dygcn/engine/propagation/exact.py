@@ -65,6 +65,8 @@ class ExactRule:
         self.heavy_from = (
             NOBODY_IS_HEAVY if orders != PULLED_ORDER else heavy_from() if heavy is None else heavy
         )
+        # Whether messages of heavy nodes are pulled: then no event writes many rows, whatever its ends.
+        self.pulls_some = self.heavy_from != NOBODY_IS_HEAVY
         shifts = [features.message_shift] + [0] * (orders - 1)
         bits = features.message_bits
         self.sums = [
@@ -92,11 +94,6 @@ class ExactRule:
         """The features, which are the user's."""
         assert isinstance(self.features, Given)
         return self.features
-
-    @property
-    def pulls_some(self) -> bool:
-        """Whether messages of heavy nodes are pulled: then no event writes many rows, whatever its ends."""
-        return self.heavy_from != NOBODY_IS_HEAVY
 
     def pulls(self, graph: Graph) -> Pulls | None:
         """Return what readers add to the stored sums of the last order; None: the sums are complete."""

@@ -56,7 +56,9 @@ def draw_lists(
     asks, answers = history.numbered(batch)
     op, t = batch.op, batch.t.astype(np.float64) + 0.0
     counts = (op > 0) & (asks != answers)  # a loop has no answer
-    chosen = _events(counts, begin, count, random)
+    chosen = np.flatnonzero(counts[begin:]) + begin
+    if len(chosen) > count:
+        chosen = np.sort(random.choice(chosen, count, replace=False))
     width = 1 + FORMER + RECENT + OTHERS
     raw = np.zeros((len(chosen), width, len(RAW)))
     weights = np.full((len(chosen), width), _ABSENT)
@@ -81,13 +83,6 @@ def draw_lists(
         brought[row, : len(places)] = kept
     play(played, len(batch))
     return NextLists(chosen, raw, weights, found, brought)
-
-
-def _events(counts: Bool, begin: int, count: int, random: np.random.Generator) -> Int64:
-    usable = np.flatnonzero(counts[begin:]) + begin
-    if len(usable) > count:
-        usable = np.sort(random.choice(usable, count, replace=False))
-    return usable
 
 
 def _candidates(
@@ -261,11 +256,7 @@ def _judged(
 
 
 def _fitted(columns: Float64, log_weight: Float64, begin: Float64 | None) -> tuple[Float64, Float64, Float64]:
-    low, high = _bounds(columns, log_weight)
-    return softmax(columns.clip(low, high), log_weight, begin), low, high
-
-
-def _bounds(columns: Float64, log_weight: Float64) -> tuple[Float64, Float64]:
     seen = columns[np.isfinite(log_weight)]
     centre, spread = seen.mean(axis=0), seen.std(axis=0)
-    return centre - _WIDE * spread, centre + _WIDE * spread
+    low, high = centre - _WIDE * spread, centre + _WIDE * spread
+    return softmax(columns.clip(low, high), log_weight, begin), low, high

@@ -331,7 +331,10 @@ def _factorise(
     """Return U s, as leading columns, and the length below which its rows are only rounding."""
     core = len(logs.start) - 1
     if core <= rank + OVERSAMPLE:
-        exact = _exact_rows(logs, rank)
+        dense = np.zeros((core, core))
+        walk_kernels.write_dense(logs.start, logs.columns, logs.values, dense)
+        left, sizes, _ = np.linalg.svd(dense)
+        exact = np.ascontiguousarray((left * sizes)[:, :rank])
         return exact, 1e-9 * float(np.abs(exact).max())
     scratch = np.empty(core * COLUMNS, np.float32)
 
@@ -354,14 +357,6 @@ def _columns_together(logs: Sparse, width: int, seed: int) -> Float32:
     to, sign = random.integers(0, width, core, np.int32), random.choice(np.array([-1, 1], np.float32), core)
     walk_kernels.add_columns(logs.start, logs.columns, logs.values, to, sign, block)
     return block
-
-
-def _exact_rows(logs: Sparse, rank: int) -> Float64:
-    core = len(logs.start) - 1
-    dense = np.zeros((core, core))
-    walk_kernels.write_dense(logs.start, logs.columns, logs.values, dense)
-    left, sizes, _ = np.linalg.svd(dense)
-    return np.ascontiguousarray((left * sizes)[:, :rank])
 
 
 def _write_units(found: Float, least: float, order: Int64, rows: Float32, has: Bool) -> None:

@@ -17,7 +17,7 @@ from dygcn.engine.graph.image import take_image
 from dygcn.engine.models.model import Model
 from dygcn.engine.records import IdColumn
 from dygcn.live.view import EmbeddingView
-from dygcn_lab.testbed.dense_filter import dense_sums
+from dygcn_lab.testbed.dense_filter import dense_sums, sums_of
 from dygcn_lab.testbed.seeding import small_model
 
 KINDS = "user:int64,item:int64"
@@ -74,7 +74,7 @@ def bits_of(live: EmbeddingView, contacts: bool = True) -> str:
     if state.filter is None:
         return digest
     image = take_image(state.graph)[0]
-    parts = [*state.filter.image(state.graph).values(), image.pair_t, np.array([state.graph.clock], float)]
+    parts = [*sums_of(state.filter, state.graph).values(), image.pair_t, np.array([state.graph.clock], float)]
     if contacts:
         parts += [image.contact, image.activity, image.pair_count]
     whole = hashlib.sha256(digest.encode())
@@ -183,7 +183,7 @@ def differences(live: EmbeddingView, twin: AgedTwin) -> list[str]:
     state, zero = live._state, [0] * _WIDTH
     assert state.filter is not None
     assert state.model.filter is not None
-    found, wanted = state.filter.image(state.graph), twin.sums(state.model.filter)
+    found, wanted = sums_of(state.filter, state.graph), twin.sums(state.model.filter)
     names = shown(state.graph.ids.names(state.graph.nodes()))
     asking = [one for one in names if not one.startswith("item")]
     answering = [one for one in names if not one.startswith("user")]
