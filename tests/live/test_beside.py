@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import dygcn
 from dygcn.cluster.shard import taken_features
-from dygcn.engine.models import folder as folders
 from dygcn.errors import DamagedFolder, FeatureError, OptionError
 from dygcn.testing import GraphOracle, random_events, twin_vectors
 from tests.seeded import assert_noticed
@@ -167,14 +166,6 @@ def test_saved_copied_and_durable_embeddings_are_the_same(tmp_path):
         found.append((one.digest(), one.vectors()))
     assert len({digest for digest, _ in found}) == 1
     assert all((vectors == found[0][1]).all() for _, vectors in found)
-
-
-def test_a_folder_of_the_format_before_is_read(tmp_path, monkeypatch):
-    live = dygcn.fit([(1, 2), (2, 3)], dim=4)
-    monkeypatch.setattr(folders, "FORMAT", 3)
-    live.save(tmp_path / "old")
-    monkeypatch.undo()
-    assert dygcn.load(tmp_path / "old").digest() == live.digest()
 
 
 def test_a_projection_that_does_not_fit_is_refused(tmp_path):
