@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.errors import MissingExtra, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 @contextmanager

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _held = threading.Lock()
 

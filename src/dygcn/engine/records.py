@@ -23,14 +23,12 @@ number that is reused after the node left; `live` maps nodes back to ids, and tu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Int8: TypeAlias = NDArray[np.int8]

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events.column_names import ColumnNames
 from dygcn.engine.events.columns import id_column, one_kind, untensored
 from dygcn.engine.events.kinds import KindId
 from dygcn.errors import EventError, OptionError, listed, shown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Columns = dict[str, Any]  # of events, by field
 

@@ -7,17 +7,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dygcn._late import late
 from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64, RelationColumn
 from dygcn.errors import EventError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 pc = late("pyarrow.compute")  # 0.1 s
 uuid = late("uuid")

@@ -14,18 +14,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dygcn._late import late
 from dygcn.engine.events.columns import NO_TEXTS, as_arrow, checked_strings, id_column, python_ids, strings_of
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError, listed, shown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 pc = late("pyarrow.compute")
 uuid = late("uuid")

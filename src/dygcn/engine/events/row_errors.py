@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dygcn.engine.events.column_names import OWN_NAMES
 from dygcn.engine.events.columns import (
@@ -24,16 +26,9 @@ from dygcn.engine.events.columns import (
     time_faults,
     weight_faults,
 )
-from dygcn.engine.events.kinds import as_list
+from dygcn.engine.events.kinds import Kinds, as_list
 from dygcn.engine.records import Bool, ForgetEvent, Int64
 from dygcn.errors import EventError, listed, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.events.kinds import Kinds
 
 Columns = dict[str, Any]
 """Columns of events by name: lists, numpy or Arrow arrays, all of one length and of readable types."""

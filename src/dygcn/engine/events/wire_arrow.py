@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import msgspec
 import numpy as np
@@ -16,9 +16,6 @@ from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, is_relation_t
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, MessageTable, TooManyRows, Unreadable
 from dygcn.engine.records import Int32
 from dygcn.errors import EventError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 MAX_BATCHES = 1_000
 _STREAM = "an Arrow IPC stream with the columns src and dst, and optionally t, op and weight"

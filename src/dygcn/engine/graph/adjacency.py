@@ -14,20 +14,16 @@ the arc and are forgotten with it, so they need no table. Of an undirected pair 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.graph import arcs as loops
 from dygcn.engine.graph.arcs import ArcArrays
 from dygcn.engine.graph.ids import Allocator, copied, grown, replace_together
 from dygcn.engine.graph.pairs import new_table, shrunk_table, table_with_capacity
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
-
+from dygcn.engine.records import Float32, Float64, Int8, Int32, Int64, Nodes
 
 _OF_NODES = ("start", "count", "_room", "_hub", "_extra", "upper")  # arrays with one value for each node
 _READ = ("start", "upper", "others", "weights")  # by other processes, too

@@ -23,11 +23,12 @@ entries may be there twice, or of a pair that is no edge: they are passed over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph import ghosts, lapses
+from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.constants import FOUND, LAPSE, LOWER, NEVER
 from dygcn.engine.graph.delta import touch_ends
 from dygcn.engine.graph.ghosts import GhostArrays
@@ -42,11 +43,8 @@ from dygcn.engine.graph.pairs import (
     queue_with_capacity,
     table_with_capacity,
 )
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph.adjacency import Adjacency
-    from dygcn.engine.graph.staging import NodeEvents, PairBuffers
-    from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Int16, Int64, Nodes
+from dygcn.engine.graph.staging import NodeEvents, PairBuffers
+from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Int16, Int64, Nodes
 
 _NONE = np.empty(0, np.int64)
 _PLAIN = _NONE, _NONE, _NONE

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dygcn._late import late
 from dygcn.engine.events import id_column, python_ids, take
@@ -15,11 +17,6 @@ from dygcn.engine.graph import ids_kernels as loops
 from dygcn.engine.graph.hashing import new_secret
 from dygcn.engine.records import Bool, IdColumn, Int8, Nodes, UInt64
 from dygcn.errors import AmbiguousId, CapacityError, EventError, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
 
 pc = late("pyarrow.compute")
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.constants import LOOP
 from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.staging import StagedPairs
+from dygcn.engine.graph.store import Graph
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
 from dygcn.errors import DamagedFolder
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph.store import Graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,21 @@ The weight of an event is multiplied by that of its relation, and then must be a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dygcn.engine.graph import parts as loops
+from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.constants import LAPSE
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.pairs import new_table, table_with_capacity
 from dygcn.engine.graph.parts import PartArrays
-from dygcn.engine.records import Parts
+from dygcn.engine.graph.staging import NodeEvents, PairBuffers
+from dygcn.engine.records import Bool, EventBatch, Int16, Int32, Int64, Nodes, Parts
 from dygcn.errors import CapacityError, EventError, listed, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dygcn.engine.graph.adjacency import Adjacency
-    from dygcn.engine.graph.staging import NodeEvents, PairBuffers
-    from dygcn.engine.records import Bool, EventBatch, Int16, Int32, Int64, Nodes
 
 
 @dataclass(slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dygcn.engine.events import join_ids, rows_of, take
@@ -12,11 +10,9 @@ from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.relations import checked_units, off_grid, units_of
 from dygcn.engine.graph.staging import PairBuffers
+from dygcn.engine.graph.store import Graph
+from dygcn.engine.records import Bool, EventBatch, Int32, Int64, Nodes
 from dygcn.errors import CapacityError, EventError
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Bool, EventBatch, Int32, Int64, Nodes
 
 _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 

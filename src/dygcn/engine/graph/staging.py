@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from dygcn.engine.graph.delta import BatchArrays, EventArrays, find_pairs
 from dygcn.engine.graph.hashing import new_secret
 from dygcn.engine.graph.ids import replace_together
 from dygcn.engine.records import FeatureDelta, Float32, Float64, Int8, Int16, Int32, Int64, Nodes, Parts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FEW_EVENTS = 64  # that the buffers always hold; more are not worth a call of their own kind
 _KEPT = 1 << 18  # rows that stay after a batch

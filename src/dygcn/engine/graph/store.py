@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -13,15 +14,10 @@ from dygcn.engine.graph.constants import DEEPEST
 from dygcn.engine.graph.delta import GraphArrays, NodeArrays
 from dygcn.engine.graph.ids import Allocator, IdMap, copied, grown, replace_together
 from dygcn.engine.graph.relations import Relations, checked_units
-from dygcn.engine.graph.staging import PairBuffers
+from dygcn.engine.graph.staging import Before, PairBuffers
 from dygcn.engine.graph.ticks import NO_TICKS, grown_ticks, new_ticks
 from dygcn.engine.records import Bool, EventBatch, Float32, Float64, IdColumn, Int8, Int64, Nodes
 from dygcn.errors import EventError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dygcn.engine.graph.staging import Before
 
 GREATEST_SHIFT = 30
 _NO_CONTACTS = np.empty(0), np.empty(0, np.float32)

@@ -12,16 +12,12 @@ bound, so that the cost of a change of tier is paid by as many events as there a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dygcn.engine.graph.arcs import partition, put_right
+from dygcn.engine.graph.store import Graph
 from dygcn.engine.graph.ticks import stamp_all
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import Bool, Int8, Int32, Int64, Nodes
+from dygcn.engine.records import Bool, Int8, Int32, Int64, Nodes
 
 NOBODY_IS_HEAVY = 1 << 40
 """In the place of `heavy_from`: more arcs than a node can have."""

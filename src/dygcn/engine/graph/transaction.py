@@ -11,23 +11,29 @@ state before is staged or written again, and `close_trial` ends it. Trials can b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.events import moment
 from dygcn.engine.graph import writing
+from dygcn.engine.graph.ageing import Memory
 from dygcn.engine.graph.constants import AGE, FOUND, LOOP, MOVED, OVERWEIGHT, SMALL_POOL, UNCHANGED
 from dygcn.engine.graph.staging import Before, NodeEvents, StagedPairs
-from dygcn.engine.records import GraphDelta, Parts, Written
+from dygcn.engine.graph.store import Graph
+from dygcn.engine.records import (
+    EventBatch,
+    FeatureDelta,
+    Float64,
+    GraphDelta,
+    IdColumn,
+    Int64,
+    Nodes,
+    Parts,
+    Written,
+)
 from dygcn.errors import CapacityError, EventError, FeatureError, OpenTrial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.graph.ageing import Memory
-    from dygcn.engine.graph.store import Graph
-    from dygcn.engine.records import EventBatch, FeatureDelta, Float64, IdColumn, Int64, Nodes
 
 _NO_TIMES, _NO_COUNTS = np.empty(0), np.empty(0, np.float32)
 _NOBODY = np.empty(0, np.int32)
