@@ -21,7 +21,7 @@ def too_steep(decode, make):
     """Return the exponent of a cost that grows clearly faster than its input, each time; else None."""
     exponents = []
     for _ in range(TRIES):
-        exponents.append(growth(decode, make).exponent)
+        exponents.append(growth(decode, make, repeats=3, enough=0.05).exponent)
         if exponents[-1] <= CLEARLY_MORE:
             return None
     return min(exponents)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.engine.events import python_ids, read_events, wire, wire_arrow, wire_json
+from dygcn.engine.events import python_ids, read_events, row_errors, wire, wire_arrow, wire_json
 from dygcn.engine.events.row_errors import TooManyRows
 from dygcn.engine.events.wire import Decoded, decode_events
 from dygcn.errors import EventError, OptionError
@@ -162,14 +163,9 @@ def test_a_bad_event_is_set_apart_with_its_reason(name, form):
         raise EventError(bad.reason)
     alone = decode_events(encoded([event], form), form, kind)
     assert [(bad.row, len(alone.batch)) for bad in alone.bad] == [(0, 0)]
-
-
-@pytest.mark.parametrize("name", [name for name in sorted(BAD) if isinstance(BAD[name][0], dict)])
-def test_an_object_alone_is_row_0(name):
-    event, kind, _ = BAD[name]
-    found = decode_events(json.dumps(event).encode(), "json", kind)
-    assert [bad.row for bad in found.bad] == [0]
-    assert found.total == 1
+    if isinstance(event, dict):
+        found = decode_events(json.dumps(event).encode(), "json", kind)
+        assert ([bad.row for bad in found.bad], found.total) == ([0], 1)
 
 
 # Rows that no JSON writer of this language makes; each stands between two good ones.
@@ -281,7 +277,7 @@ def test_a_weight_that_is_not_given_is_1():
 @pytest.mark.parametrize("weight", ["null", "-3", "0", '"x"', "true", "[1]"])
 def test_the_weight_of_a_removal_is_not_looked_at(weight):
     body = b'[{"src": 1, "dst": 2, "weight": 2.0}, {"src": 1, "dst": 2, "op": %s, "weight": %s}]'
-    for op in (b"-1", b'"remove"'):
+    for op in (b"-1", b'"remove"', b'"re\\u006dove"', b" -1 "):
         found = decode_events(body % (op, weight.encode()), "json", "int64")
         assert_sound(found, "int64")
         assert (found.bad, found.batch.op.tolist()) == ((), [1, -1])
@@ -587,34 +583,35 @@ def test_batches_are_counted():
     assert "more than 1,000 batches" in found.bad[0].reason
 
 
-# One in a thousand
+# One in a hundred
 
 
-def thousands(form):
-    events = [{"src": i, "dst": i + 1, "t": float(i)} for i in range(100_000)]
-    for at in range(500, 100_000, 1000):
+@cache
+def one_in_a_hundred(form):
+    events = [{"src": i, "dst": i + 1, "t": float(i)} for i in range(5000)]
+    for at in range(50, 5000, 100):
         event = events[at]
         if form == "arrow" or at % 3 == 0:
             event["t"] = math.inf if form == "arrow" else 1e300
         else:
             event["src"] = 1.5 if at % 3 == 1 else None
-    return events
+    return encoded(events, form)
 
 
-def check_one_in_a_thousand(form):
-    found = decode_events(encoded(thousands(form), form), form, "int64", latest=1e9)
+def check_one_in_a_hundred(form):
+    found = decode_events(one_in_a_hundred(form), form, "int64", latest=1e9)
     assert_sound(found, "int64")
-    assert (len(found.batch), len(found.bad)) == (99_900, 100)
-    assert [bad.row for bad in found.bad] == list(range(500, 100_000, 1000))
-    expected = np.setdiff1d(np.arange(100_000), np.arange(500, 100_000, 1000))
+    bad = range(50, 5000, 100)
+    assert [event.row for event in found.bad] == list(bad)
+    expected = np.setdiff1d(np.arange(5000), bad)
     assert np.array_equal(found.rows, expected)
     assert np.array_equal(found.batch.src.values, expected)
     assert np.array_equal(found.batch.t, expected.astype(float))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_one_bad_event_in_a_thousand(form):
-    check_one_in_a_thousand(form)
+def test_one_bad_event_in_a_hundred(form):
+    check_one_in_a_hundred(form)
 
 
 def one_too_far(columns, latest=None, *, whole=wire.bad_rows):
@@ -625,7 +622,7 @@ MUTANTS = {
     "the wrong rows are left out": (wire, "bad_rows", one_too_far),
     "all is good": (wire, "bad_rows", lambda columns, latest=None: {}),
     "no clock": (wire, "bad_rows", lambda columns, latest=None, whole=wire.bad_rows: whole(columns)),
-    "nothing is left out": (wire, "keep_rows", lambda columns, keep: columns),
+    "nothing is left out": (row_errors, "keep_rows", lambda columns, keep: columns),
 }
 
 
@@ -636,7 +633,7 @@ def test_events_that_are_sifted_wrongly_would_be_noticed(name, form, monkeypatch
         return  # nothing in it is ahead
     monkeypatch.setattr(*MUTANTS[name])
     with pytest.raises((AssertionError, IndexError)):
-        check_one_in_a_thousand(form)
+        check_one_in_a_hundred(form)
 
 
 def test_ids_through_floats_would_be_noticed(monkeypatch):
@@ -682,7 +679,7 @@ def messages(draw, kind, junk):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_short_way_and_the_long_way_agree(data):
     kind = data.draw(st.sampled_from(["int64", "string"]))
     events = data.draw(messages(kind, data.draw(st.booleans())))
@@ -704,7 +701,7 @@ def test_the_short_way_and_the_long_way_agree(data):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_all_forms_agree_with_each_other_and_with_read_events(data):
     kind = data.draw(st.sampled_from(["int64", "string"]))
     events = data.draw(messages(kind, junk=False))
@@ -726,7 +723,7 @@ def test_all_forms_agree_with_each_other_and_with_read_events(data):
 
 
 @given(st.binary(max_size=200), st.sampled_from(FORMS), st.sampled_from(["int64", "string"]))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_bytes(body, form, kind):
     assert_sound(decode_events(body, form, kind, latest=1e9), kind)
 
@@ -783,7 +780,7 @@ def assert_typed(form, kind, body):
 
 
 @given(damaged())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_damaged_messages(message):
     assert_typed(*message)
 
@@ -803,9 +800,3 @@ def test_rows_behind_many_bad_ones_have_the_reason_of_the_decoder():
     assert bad[1_000].reason.startswith(
         "Expected `int`, got `str` - at `$.src`; an event is an object such as"
     )
-
-
-@pytest.mark.parametrize("op", ["-1", '"remove"', '"re\\u006dove"', " -1 "])
-def test_the_weight_of_a_removal_is_not_looked_at_however_it_is_written(op):
-    found = decode_events(b'[{"src":1,"dst":2,"weight":"x","op":%b}]' % op.encode(), "json", "int64")
-    assert (found.batch.op.tolist(), found.bad) == ([-1], ())

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dygcn.engine._rows import cpu_level
@@ -31,15 +31,6 @@ BATCH = st.one_of(
     RANGE.map(many_arcs), st.lists(ARC, min_size=1, max_size=120, unique_by=lambda arc: arc[:2])
 )
 BATCHES = st.lists(BATCH, max_size=12)
-HUNT = settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    report_multiple_bugs=False,
-    print_blob=False,
-)
 
 
 def new_graph(nodes):
@@ -186,11 +177,13 @@ def test_deleting_from_a_hub_touches_few_places():
     delete_from_hubs([10**6, 10**4] if COMPILED else [10**4, 3000], 1000)
 
 
-def hunt():
-    HUNT(given(batches=BATCHES)(agree_with_a_dict))()
+def shrink_a_hub():
+    agree_with_a_dict([[(0, other, 1) for other in range(FEW + 9)], [(0, 3, 0)], [(0, FEW + 8, 2)]])
 
 
-@pytest.mark.parametrize(("search", "arguments"), [(hunt, ()), (delete_from_hubs, ([3000, 1000], 300))])
+@pytest.mark.parametrize(
+    ("search", "arguments"), [(shrink_a_hub, ()), (delete_from_hubs, ([3000, 1000], 300))]
+)
 def test_a_table_that_forgets_where_arcs_moved_would_be_noticed(tmp_path, search, arguments):
     """The mutant: the arc that fills a gap is still looked for where it was."""
     assert_noticed(tmp_path, "dygcn.engine.graph.arcs", "if slot != last:", "if False:", search, *arguments)

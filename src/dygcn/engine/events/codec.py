@@ -145,7 +145,7 @@ def read_pairs(
     if _has_names(pairs):
         names = replace(names, rows=None)
     elif not _may_be_named(pairs):
-        names = ColumnNames(related=names.related, rows=names.rows)
+        names = replace(names, named={}, shared_ids=False)
     found = _columns(pairs, ids, names, directed, pairs=True)
     if found.get("op") is not None:
         raise EventError(

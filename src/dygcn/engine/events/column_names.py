@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, TypedDict, Unpack
@@ -85,34 +85,15 @@ class ColumnOptions(TypedDict, total=False):
 class ColumnNames:
     """The names of a table's columns, or of a graph's edge attributes, by field of an event.
 
-    A field that is None is looked for under its own name, a relation only if `related`. `shared_ids`: an id
-    that is in both columns is one node. `rows`: the columns of rows without names. False if nothing is named.
+    A field that the user did not name is looked for under its own name, a relation only if `related`.
+    `shared_ids`: an id that is in both columns is one node. `rows`: the columns of rows without names. False
+    if nothing is named.
     """
 
-    src: str | None = None
-    dst: str | None = None
-    t: str | None = None
-    op: str | None = None
-    weight: str | None = None
+    named: Mapping[str, str] = field(default_factory=dict)
     shared_ids: bool = False
-    relation: str | None = None
     related: bool = False
     rows: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        given = [(field, getattr(self, field)) for field in FIELDS if getattr(self, field) is not None]
-        for field, name in given:
-            if not isinstance(name, str):
-                raise OptionError(f"{field} is {shown(name)}; allowed is the name of a column, as text")
-        names = [name for _, name in given]
-        twice = [field for field, name in given if names.count(name) > 1]
-        if twice:
-            raise OptionError(f"{' and '.join(twice)} name the same column, {getattr(self, twice[0])!r}")
-
-    @property
-    def named(self) -> dict[str, str]:
-        """The columns that the user named explicitly, by field."""
-        return {field: name for field in FIELDS if (name := getattr(self, field)) is not None}
 
     def __bool__(self) -> bool:
         return bool(self.named)
@@ -121,17 +102,16 @@ class ColumnNames:
     def possible(self) -> dict[str, str]:
         """The expected column of each field; a column that the user named stands for one field only."""
         named, fields = self.named, FIELDS if self.related else COLUMNS
-        rest = {field: field for field in fields if field not in named and field not in named.values()}
-        return named | rest
+        return dict(named) | {one: one for one in fields if one not in named and one not in named.values()}
 
     def columns_of(self, there: Sequence[str]) -> dict[str, str]:
         """Return the columns of a table by field; `there` are all of the table's names."""
         named = self.named
-        for field, name in named.items():
+        for one, name in named.items():
             if name not in there:
                 known = f"{_meant(name, there)} (columns: {listed(there) or 'none'})"
-                raise EventError(f"there is no column {shown(name)}, as {field}= says{known}")
-        found = {field: name for field, name in self.possible.items() if name in there}
+                raise EventError(f"there is no column {shown(name)}, as {one}= says{known}")
+        found = {one: name for one, name in self.possible.items() if name in there}
         missing = [end for end in ("src", "dst") if end not in found]
         if missing:
             known = listed(there) or "none"
@@ -142,9 +122,10 @@ class ColumnNames:
         """Return the kinds of both ends from the option `kinds`; True: the names of the columns."""
         if kinds is None or kinds is False:
             return None
-        if kinds is True and (self.src is None or self.dst is None):
+        src, dst = self.named.get("src"), self.named.get("dst")
+        if kinds is True and (src is None or dst is None):
             raise OptionError('kinds=True takes the names of src= and dst=; say kinds=("user", "item")')
-        named = (_plain(self.src or ""), _plain(self.dst or "")) if kinds is True else kinds
+        named = (_plain(src or ""), _plain(dst or "")) if kinds is True else kinds
         if not isinstance(named, tuple | list):
             raise OptionError(f'kinds is {shown(kinds)}; allowed are names, as in kinds=("user", "item")')
         return check_names(named)  # type: ignore[return-value]
@@ -163,7 +144,7 @@ class ColumnNames:
             if missing:
                 raise EventError(f"there is no column {missing[0]!r}; say the kinds of both ends, or of none")
             return dict(zip(("src", "dst"), named, strict=True))
-        ends = [None if by_order else _kind_called(getattr(self, end), kinds) for end in ("src", "dst")]
+        ends = [None if by_order else _kind_called(self.named.get(end), kinds) for end in ("src", "dst")]
         if len(kinds) == 2 and None in ends:
             one, other = kinds
             swapped = ends[0] == other or ends[1] == one
@@ -172,8 +153,8 @@ class ColumnNames:
 
     def check_ends(self, src: IdColumn, dst: IdColumn) -> None:
         """Refuse ids that occur at both ends, unless the columns' names are of one kind of things."""
-        one, other = self.src or "src", self.dst or "dst"
-        if self.shared_ids or self.src is self.dst is None or _of_one_kind(one, other):
+        one, other = (self.named.get(end, end) for end in ("src", "dst"))
+        if self.shared_ids or not {"src", "dst"} & self.named.keys() or _of_one_kind(one, other):
             return
         common = common_ids(src, dst)
         if common:
@@ -192,9 +173,16 @@ def column_names(related: object = False, **options: Unpack[ColumnOptions]) -> C
     unknown = [name for name in options if name not in ColumnOptions.__annotations__]
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
-    named: Any = dict(options)
-    rows = check_columns(named.pop("columns", None))
-    return ColumnNames(**named, related=bool(related), rows=rows)
+    rows = check_columns(options.get("columns"))
+    given: dict[str, Any] = dict(options)
+    named = {name: given[name] for name in FIELDS if given.get(name) is not None}
+    for name, column in named.items():
+        if not isinstance(column, str):
+            raise OptionError(f"{name} is {shown(column)}; allowed is the name of a column, as text")
+    twice = [name for name, column in named.items() if list(named.values()).count(column) > 1]
+    if twice:
+        raise OptionError(f"{' and '.join(twice)} name the same column, {named[twice[0]]!r}")
+    return ColumnNames(named, options.get("shared_ids", False), bool(related), rows)
 
 
 def _kind_called(name: str | None, kinds: Sequence[str]) -> str | None:
@@ -224,9 +212,9 @@ def _meant(name: str, there: Sequence[str]) -> str:
     return f"; did you mean {shown(near[0])}?" if near else ""
 
 
-def _advice(there: Sequence[str], named: dict[str, str]) -> str:
+def _advice(there: Sequence[str], named: Mapping[str, str]) -> str:
     """Return the advice of an error: the call that names the likely ends, if some columns look like them."""
-    call = named | _guess([name for name in there if name not in named.values()], set(named))
+    call = dict(named) | _guess([name for name in there if name not in named.values()], set(named))
     if {"src", "dst"} <= call.keys() | set(there):
         words = ", ".join(f'{field}="{name}"' for field, name in call.items())
         return f"say which they are: {words}"
@@ -245,11 +233,8 @@ def _guess(there: Sequence[str], known: set[str]) -> dict[str, str]:
         "t": [one for one in _TIMES if one in plain],
         "weight": [one for one in _WEIGHTS if one in plain],
     }
-    return {
-        field: plain[found[0]]
-        for field, found in likely.items()
-        if found and field not in known and field not in there
-    }
+    unknown = {one: found for one, found in likely.items() if one not in known and one not in there}
+    return {one: plain[found[0]] for one, found in unknown.items() if found}
 
 
 def _plain(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
@@ -85,6 +85,19 @@ def keep_rows(columns: Columns, keep: Bool) -> Columns:
     return found
 
 
+def without_rows(table: MessageTable, reasons: dict[int, str], columns: Columns) -> MessageTable:
+    """Return a table of other columns without some rows, which are bad for these reasons."""
+    keep = np.ones(len(columns["src"]), np.bool_)
+    keep[list(reasons)] = False
+    rows, kept = np.arange(len(keep)) if table.rows is None else table.rows, np.flatnonzero(keep)
+    texts = zip(reasons, table.texts(list(reasons)), strict=True)
+    bad = [*table.bad, *((int(rows[row]), reasons[row], text) for row, text in texts)]
+    left = keep_rows(columns, keep)
+    return MessageTable(
+        left, lambda at: table.texts(kept[at].tolist()), rows[keep], sorted(bad), table.forgets
+    )
+
+
 def empty_cells(values: Any) -> Bool:
     """Return which cells of a column are empty."""
     if isinstance(values, pa.Array):
@@ -149,32 +162,24 @@ def _chosen(values: Any, keep: Bool) -> Any:
 
 def table_with_kinds(table: MessageTable, kinds: Kinds) -> MessageTable:
     """Return the rows with ids as text; a row whose id lacks a kind, or has another type, is bad."""
-    columns, bad = {**table.columns}, [*table.bad]
-    forgets = []
+    columns, bad = table.columns, [*table.bad]
+    forgets: list[ForgetEvent] = []
     for one in table.forgets:
         try:
             forgets.append(ForgetEvent(one.row, kinds.written(one.id, None), one.t))
         except EventError as error:
             bad.append((one.row, f"id: {error.reason}", repr(one.id)))
+    table = replace(table, bad=sorted(bad), forgets=forgets)
     of = OWN_NAMES.kinds_of_ends({}, kinds.names)
     try:
         named = {end: columns.get(f"{end}_kind", of[end]) for end in _ENDS}
         read = {end: as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
-        return MessageTable(_written(columns, read), table.texts, table.rows, sorted(bad), forgets)
+        return replace(table, columns=_written(columns, read))
     except EventError:
         pass  # some row is bad: which ones?
     texts, reasons = _row_by_row(columns, of, kinds)
-    keep = np.ones(len(texts["src"]), np.bool_)
-    keep[list(reasons)] = False
-    kept = np.flatnonzero(keep)
-    rows = np.arange(len(keep)) if table.rows is None else table.rows
-    shown = table.texts(list(reasons))
-    bad += [(int(rows[row]), reasons[row], text) for row, text in zip(reasons, shown, strict=True)]
     read = {end: pa.array(texts[end], pa.large_string()) for end in _ENDS}
-    left = keep_rows(_written(columns, read), keep)
-    return MessageTable(
-        left, lambda at: table.texts([int(kept[row]) for row in at]), rows[keep], sorted(bad), forgets
-    )
+    return without_rows(table, reasons, _written(columns, read))
 
 
 def _written(columns: Columns, ends: Columns) -> Columns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -11,7 +10,7 @@ import numpy as np
 from dygcn.engine.events.codec import assemble
 from dygcn.engine.events.columns import NO_TEXTS
 from dygcn.engine.events.kinds import kinds_of, stored_type
-from dygcn.engine.events.row_errors import MessageTable, Unreadable, bad_rows, keep_rows, table_with_kinds
+from dygcn.engine.events.row_errors import MessageTable, Unreadable, bad_rows, table_with_kinds, without_rows
 from dygcn.engine.events.wire_arrow import read_arrow
 from dygcn.engine.events.wire_json import KINDS, MAX_TEXT, read_json, read_lines
 from dygcn.engine.records import EventBatch, ForgetEvent, IdColumn, Int64
@@ -52,7 +51,6 @@ def without_forgets(decoded: Decoded) -> Decoded:
 
 _MAY_NOT = "an id is forgotten by DELETE /v1/nodes/ID, or by an event of a source; not by an event over HTTP"
 _READERS = {"json": read_json, "ndjson": read_lines, "arrow": read_arrow}
-_ROW = operator.attrgetter("row")
 
 
 def decode_events(
@@ -83,7 +81,7 @@ def decode_events(
         table = _READERS[form](body, kind if kinds is None else KINDS, limit, related)
         if kinds is not None:
             kind, table = "string", table_with_kinds(table, kinds)
-        return replace(_sifted(table, kind, latest), forgets=tuple(table.forgets))
+        return _sifted(table, kind, latest)
     except Unreadable as error:
         return Decoded(
             _no_events(stored_type(kind)),
@@ -93,27 +91,21 @@ def decode_events(
 
 
 def _sifted(table: MessageTable, kind: str, latest: float | None) -> Decoded:
-    count = len(table.columns["src"])
-    rows = np.arange(count) if table.rows is None else table.rows
-    unread = [_bad(*event) for event in table.bad]
-    if count == 0:
-        return Decoded(_no_events(kind), rows, tuple(unread))
-    try:
-        batch = assemble(table.columns)
-        if latest is None or batch.t is None or not (batch.t > latest).any():
-            return Decoded(batch, rows, tuple(unread))
-    except EventError:
-        pass  # some row is bad: which ones?
-    try:
-        reasons = bad_rows(table.columns, latest)
-        keep = np.ones(count, bool)
-        keep[list(reasons)] = False
-        batch = assemble(keep_rows(table.columns, keep)) if keep.any() else _no_events(kind)
-    except EventError as error:
-        raise Unreadable(error.reason) from None
-    texts = table.texts(list(reasons))
-    unfit = [_bad(int(rows[row]), reasons[row], text) for row, text in zip(reasons, texts, strict=True)]
-    return Decoded(batch, rows[keep], tuple(sorted(unread + unfit, key=_ROW)))
+    batch = _no_events(kind)
+    if len(table.columns["src"]):
+        try:
+            batch = assemble(table.columns)
+            good = latest is None or batch.t is None or not (batch.t > latest).any()
+        except EventError:
+            good = False
+        if not good:  # some row is bad: which ones?
+            try:
+                table = without_rows(table, bad_rows(table.columns, latest), table.columns)
+                batch = assemble(table.columns) if len(table.columns["src"]) else _no_events(kind)
+            except EventError as error:
+                raise Unreadable(error.reason) from None
+    rows = np.arange(len(batch)) if table.rows is None else table.rows
+    return Decoded(batch, rows, tuple(_bad(*event) for event in table.bad), tuple(table.forgets))
 
 
 def _bad(row: int, reason: str, text: str) -> BadEvent:

@@ -52,13 +52,6 @@ class Relations:
         return dict(zip(self.names, self.weights.tolist(), strict=True))
 
     @property
-    def nbytes(self) -> int:
-        """Bytes used by the parts of pairs."""
-        table, relations, weights, behind, _ = self._arrays.arrays
-        kept = relations.nbytes + weights.nbytes + behind.nbytes
-        return int(kept + sum(array.nbytes for array in table.arrays))
-
-    @property
     def known(self) -> str:
         """The names of the relations as text, for errors."""
         return f"the relations of this model are {listed(self.names)}"
