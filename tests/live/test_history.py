@@ -25,8 +25,13 @@ def table(begin, end, seed=0):
 
 
 @pytest.fixture(scope="module")
-def model():
-    return dygcn.fit(table(0, 2000), dim=8, progress=False).model
+def fitted():
+    return dygcn.fit(table(0, 2000), dim=8, progress=False)
+
+
+@pytest.fixture(scope="module")
+def model(fitted):
+    return fitted.model
 
 
 def played(model, cuts):
@@ -36,11 +41,10 @@ def played(model, cuts):
     return live
 
 
-def test_fit_learns_it_and_plays_the_events(model):
-    live = dygcn.fit(table(0, 2000), dim=8, progress=False)
+def test_fit_learns_it_and_plays_the_events(fitted, model):
     assert model.following is not None
-    assert live.digest(history=True) == played(model, [0, 2000]).digest(history=True)
-    assert live.model.score_kind("next") == "rank"
+    assert fitted.digest(history=True) == played(model, [0, 2000]).digest(history=True)
+    assert model.score_kind("next") == "rank"
 
 
 def test_without_times_there_is_none():
