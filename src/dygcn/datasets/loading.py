@@ -186,7 +186,7 @@ def _edges_of_newcomers(
 ) -> Int64:
     found = []
     for node in np.flatnonzero(arrival == step):
-        mine = np.flatnonzero((when < 0) & (since <= step) & (ends == node).any(axis=1))
+        mine = np.flatnonzero((when < 0) & (since <= step) & ((ends[:, 0] == node) | (ends[:, 1] == node)))
         if len(mine):
             found.append(int(random.choice(mine)))
     return np.unique(np.array(found, np.int64))

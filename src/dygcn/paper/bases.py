@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models.contracts import StateImage
 from dygcn.engine.models.model import ExactSpec, Model
 from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes, Progress
 from dygcn.errors import OptionError
 from dygcn.paper import equations
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.history import snapshot_of
-from dygcn.paper.options import Base
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes, Progress
-    from dygcn.paper.history import GraphSnapshot, PlayedHistory
-    from dygcn.paper.options import BaseRecipe
+from dygcn.paper.history import GraphSnapshot, PlayedHistory, snapshot_of
+from dygcn.paper.options import Base, BaseRecipe
 
 
 def fit_base(

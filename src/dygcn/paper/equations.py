@@ -7,17 +7,14 @@ also gives the derivatives. Where the paper writes ``W z``, these are ``z @ W``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from dygcn.engine.records import Float, Nodes
+from dygcn.paper.plans import Mix, Plan, RuleOptions
 from dygcn.paper.products import add_combined, add_product
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import Float, Nodes
-    from dygcn.paper.plans import Mix, Plan, RuleOptions
 
 T = TypeVar("T")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.models.choices import Choices, FitTask, ids_of, weight_grid
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
+from dygcn.engine.records import EventBatch, Float32, Progress
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
@@ -26,11 +26,6 @@ from dygcn.paper.health import take_anchor
 from dygcn.paper.history import Labels, PlayedHistory, play_history
 from dygcn.paper.options import BASES, NETWORKS, Base, RollingRecipe
 from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt, with_base
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.records import EventBatch, Float32, Progress
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Progress
 from dygcn.paper.bases import degrees_in, grown_table
+from dygcn.paper.history import GraphSnapshot
+from dygcn.paper.options import BaseRecipe
 from dygcn.paper.training import train_on_snapshots
 
 with extra("geometric"):
     import torch
     import torch_geometric.nn as layers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dygcn.engine.records import Float32, Progress
-    from dygcn.paper.history import GraphSnapshot
-    from dygcn.paper.options import BaseRecipe
 
 
 class TwoLayers(torch.nn.Module):

@@ -7,20 +7,17 @@ to 1e-3 with every value finite.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.events.keys import salted
 from dygcn.engine.measures import auc
 from dygcn.engine.models.links import norms
+from dygcn.engine.models.state import State
+from dygcn.engine.records import Float64, Nodes
 from dygcn.errors import DriftWarning, NormBandWarning
+from dygcn.paper.options import Watch
 from dygcn.paper.rolling import RollingRule
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import Float64, Nodes
-    from dygcn.paper.options import Watch
 
 _AT_LEAST = 30  # links; an AUC of fewer says nothing
 _NEGATIVES = 5  # for each link

@@ -5,22 +5,16 @@ Neither depends on any vector, so both are taken once while the events are playe
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.graph import apply_batch
-from dygcn.paper.plans import layer_mix
+from dygcn.engine.graph import Graph, apply_batch
+from dygcn.engine.models.model import Model
+from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes, Progress
+from dygcn.paper.plans import Mix, Plan, layer_mix
 from dygcn.paper.rolling import RollingRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch, IdColumn, Int64, Nodes, Progress
-    from dygcn.paper.plans import Mix, Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.models.checks import number, one_of, whole
+from dygcn.engine.records import Float32
 from dygcn.errors import OptionError
 from dygcn.paper.plans import ACTIVATIONS, AGGREGATIONS, RuleOptions
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32
 
 NETWORKS = ("gcn", "graphsage", "gin")
 BASES = (*NETWORKS, "hashed", "embedding")

@@ -8,16 +8,13 @@ depend on internal ids, and an embedding that was saved and loaded goes on with 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.graph import Graph
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.propagation import influence
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Float, Float64, GraphDelta, Influence, Int64, Nodes
+from dygcn.engine.records import Float, Float64, GraphDelta, Influence, Int64, Nodes
 
 AGGREGATIONS = ("sum", "mean")
 ISOLATED = ("alone", "rest")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dygcn.engine.records import Float, Float64, Int64
 
 try:
     import cython
 except ImportError:
     from dygcn.engine import _native as cython
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float, Float64, Int64
 
 TILE = 4  # rows
 

@@ -6,24 +6,19 @@ node's vector is depends on the path of the graph and on where its batches were 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.records import Bytes, Changed, FeatureDelta, Float32, GraphDelta, Nodes, Written
 from dygcn.paper import equations
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.plans import RuleOptions, first_look, make_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.transaction import Transaction
-    from dygcn.paper.plans import Plan
+from dygcn.paper.plans import Plan, RuleOptions, first_look, make_plan
 
 _BLOCK = 1 << 14
 

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
 
+from dygcn.engine.features.inputs import Features
 from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.contracts import Outcome
-from dygcn.engine.models.folder import take_tensor
-from dygcn.engine.models.model import RuleSpec, register
-from dygcn.engine.models.state import last_of_each
-from dygcn.engine.records import Changed
+from dygcn.engine.models.folder import Tensors, take_tensor
+from dygcn.engine.models.model import Model, RuleSpec, register
+from dygcn.engine.models.state import State, last_of_each
+from dygcn.engine.records import Changed, Float32, IdColumn
 from dygcn.errors import DriftWarning, DygcnError, FeatureError, OptionError
 from dygcn.paper import bases
 from dygcn.paper.health import rolled, take_anchor, wants_restart
 from dygcn.paper.options import BASES, Base, BaseRecipe, Watch, check_shapes
 from dygcn.paper.plans import RuleOptions
 from dygcn.paper.rolling import RollingRule, SpectralRule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.features.inputs import Features
-    from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import Float32, IdColumn
 
 _BASE = "base."
 

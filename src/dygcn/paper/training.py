@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Float64, Int64, Nodes, Progress
 from dygcn.errors import TrainingWarning
 from dygcn.paper import equations
 from dygcn.paper.bases import degree_features, degrees_in, grown_table
+from dygcn.paper.history import GraphSnapshot, PlayedHistory
+from dygcn.paper.options import BaseRecipe, RollingRecipe
+from dygcn.paper.plans import Mix
 
 with extra("torch"):
     import torch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes, Progress
-    from dygcn.paper.history import GraphSnapshot, PlayedHistory
-    from dygcn.paper.options import BaseRecipe, RollingRecipe
-    from dygcn.paper.plans import Mix
 
 Tensor = torch.Tensor
 _WARM_UP = 10  # rounds

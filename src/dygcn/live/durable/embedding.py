@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import numpy as np
 
 from dygcn.engine.events import ColumnOptions, join_events, moment, read_update
+from dygcn.engine.features.tables import Embedding
 from dygcn.engine.graph.screening import check_batch, find_refused
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.models.contracts import Outcome
@@ -26,17 +27,14 @@ from dygcn.live.durable.offsets import screen
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
 from dygcn.live.durable.storage.entries import Kind, NewEntry
+from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.packing import pack, pack_tolerance
+from dygcn.live.durable.storage.retention import KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.finding import as_many, check_alone, many_ids
+from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
-
-if TYPE_CHECKING:
-    from dygcn.engine.features.tables import Embedding
-    from dygcn.live.durable.storage.layout import FolderLock
-    from dygcn.live.durable.storage.retention import KeepLog
-    from dygcn.live.search.nearest import VectorCache
 
 _Done = TypeVar("_Done")
 SNAPSHOT_EVERY = 200_000  # events

@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from dygcn.engine._disk import make_folder, sync_file, sync_names
 from dygcn.engine.models.folder import check_target
@@ -24,9 +24,7 @@ from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
-
-if TYPE_CHECKING:
-    from dygcn.live.view import EmbeddingView
+from dygcn.live.view import EmbeddingView
 
 
 @overload

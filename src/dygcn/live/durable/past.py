@@ -8,10 +8,11 @@ import time
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from dygcn.engine.models.state import State
 from dygcn.errors import (
     DamagedFolder,
     DamagedLog,
@@ -31,9 +32,6 @@ from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.guard import Guard
 from dygcn.live.view import EmbeddingView
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.state import State
 
 AsOf: TypeAlias = int | float | str | datetime
 """A sequence; seconds since 1970; a datetime with a zone; or either as text, the time in ISO 8601."""

@@ -5,32 +5,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import UNSET
 
-from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError
+from dygcn.engine.models.contracts import Outcome
+from dygcn.engine.models.surprise import Surprises
+from dygcn.engine.records import History, IdColumn, Nodes
+from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError, WriteFailed
 from dygcn.live.announcing import check_orders
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.histories import Histories
 from dygcn.live.durable.offsets import StreamOffsets
 from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
+from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.erasures import Erasures
+from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack_tolerance
 from dygcn.live.embedding import LiveEmbedding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dygcn.engine.models.contracts import Outcome
-    from dygcn.engine.models.surprise import Surprises
-    from dygcn.engine.records import History, IdColumn, Nodes
-    from dygcn.errors import WriteFailed
-    from dygcn.live.durable.storage.dead_letters import DeadLetter
-    from dygcn.live.durable.storage.log import EventLog
 
 _Done = TypeVar("_Done")
 _Error = TypeVar("_Error", bound=Exception)

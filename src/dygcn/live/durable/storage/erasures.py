@@ -12,8 +12,8 @@ import os
 import secrets
 import time
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -22,12 +22,8 @@ from msgspec.structs import replace
 from dygcn.engine._disk import replace_own
 from dygcn.engine.events import python_ids, take
 from dygcn.engine.events.keys import keys_of, salted
+from dygcn.engine.records import IdColumn, Int64, UInt64
 from dygcn.errors import DamagedFolder, FolderError, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dygcn.engine.records import IdColumn, Int64, UInt64
 
 ERASURES_FILE = "erasures.json"
 NOT_YET = 1 << 62

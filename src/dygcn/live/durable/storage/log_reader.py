@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dygcn.errors import DamagedLog, StorageError
 from dygcn.live.durable.storage import sqlite_file, times
 from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, check_entries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NO_PERMISSION = (
     "{path} cannot be read by this user ({error}); with a journal (-wal) beside it, that takes permission "

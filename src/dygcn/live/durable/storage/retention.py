@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 KEEP_LOG = "256MB"
 MOST_OLD = 8  # snapshots of the past that no operation needs

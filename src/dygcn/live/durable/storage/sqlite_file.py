@@ -6,17 +6,15 @@ import ctypes
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from dygcn.engine._disk import open_own
 from dygcn.errors import DamagedLog, StorageError, UnsupportedFolder
 from dygcn.live.durable.storage.entries import RESTORE, Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _PERMISSION = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM
 _SURROUNDINGS = (
