@@ -16,7 +16,7 @@ from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import parse_settings
 from dygcn.serving.sinks import read_sink
 from dygcn.serving.sources import read_source
-from dygcn.testing import SinkTarget, check_sink, check_source, named
+from dygcn.testing import SinkTarget, check_sink, check_source, named, source_checks
 
 EXAMPLE = Path(__file__).parent / "third_party"
 EVENTS = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("cat", "dan"), ("dan", "eve")]
@@ -57,7 +57,9 @@ def test_a_rule_that_is_not_installed_is_named():
         dygcn.fit(EVENTS, dim=8, rule="even")
 
 
-def test_a_source_does_what_a_source_promises(installed):
+def test_a_source_does_what_a_source_promises(installed, monkeypatch):
+    for name, seconds in (("QUIET", 0.02), ("FIRST", 0.05)):  # a list has all messages at once
+        monkeypatch.setattr(source_checks, name, seconds)
     settings = read_source({"kind": "list", "name": "clicks"})
     settings.make()
     check_source(settings.make, sys.modules["dygcn_example.source"].LISTS["clicks"].extend)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError
 from dygcn.serving.addresses import Settings, check_address, check_name, check_seconds, secrets_of
-
-if TYPE_CHECKING:
-    from collections.abc import Set
 
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # librdkafka would write to stderr

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
 
 Pairs = list[tuple[int, int]]
 Event = tuple[int, int, float, int, float]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
+from dygcn.engine.records import Float32, Float64, Int32, Int64, Stored
 
 try:
     import cython
@@ -32,8 +33,6 @@ if not cython.compiled:
         write_units,
     )
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Float32, Float64, Int32, Int64, Stored
 
 KINDS = np.int8, np.int16, np.int32, np.int64
 WIDTHS = 1, 3, 8, 31, 100, 128, 256

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dygcn._extras import extra
+from dygcn.engine.records import Rows
 from dygcn.errors import SinkError
 from dygcn.testing.sink_model import (
     DIM,
@@ -25,11 +26,6 @@ from dygcn.testing.sink_model import (
     made_up_history,
     make_rows,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.records import Rows
 
 KINDS = "user:int64,item:string"
 PATIENCE = 60.0  # seconds until an interrupted sink must take rows again
@@ -387,21 +383,24 @@ def check_sink(fresh: Fresh, examples: int = 10) -> None:
 
 def check_random_sequences(fresh: Fresh, examples: int = 10) -> None:
     """Check random writes, repeats and deletions against a dict, for each type of ids."""
-    with extra("dev"):
-        from hypothesis import HealthCheck, given, settings  # noqa: PLC0415
-        from hypothesis import strategies as draw  # noqa: PLC0415
-
-    unhurried = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    how = settings(max_examples=examples, deadline=None, database=None, suppress_health_check=unhurried)
     for type_, ids in (
         ("int64", (-3, 0, 7, 2**40)),
         ("string", ("", "a", "a:b", "é")),
         (KINDS, ("user:0", "item:0", "item:", "item:é")),
     ):
-        pairs: Any = draw.dictionaries(draw.sampled_from(ids), draw.integers(0, 12), min_size=1)
-        rare = draw.one_of(draw.integers(0, 12), draw.sampled_from(("reopen", "repeat all", "refit")))
-        steps = draw.lists(draw.one_of(pairs, pairs, pairs, rare), min_size=3, max_size=12)
-        how(given(draw.just(fresh), draw.just(type_), steps)(_follow))()
+        for seed in range(examples):
+            _follow(fresh, type_, list(_random_steps(np.random.default_rng(seed), ids)))
+
+
+def _random_steps(random: np.random.Generator, ids: Sequence[NodeId]) -> Iterator[Any]:
+    """Yield writes (ids at versions), and now and then a floor or what else happens to a sink."""
+    for _ in range(random.integers(3, 13)):
+        version = int(random.integers(13))
+        if random.random() < 0.25:
+            yield ("reopen", "repeat all", "refit", version)[random.integers(4)]
+        else:
+            chosen = random.permutation(len(ids))[: random.integers(1, len(ids) + 1)]
+            yield {ids[at]: int(random.integers(13)) for at in chosen}
 
 
 def _follow(fresh: Fresh, type_: str, steps: Sequence[Any]) -> None:

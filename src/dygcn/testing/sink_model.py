@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
 from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import OtherHistory, SinkError
+from dygcn.serving.sinks import Sink
 from dygcn.serving.sinks.histories import admit, newest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from dygcn.serving.sinks import Sink
 
 NodeId: TypeAlias = int | str | tuple[str, str]
 """An id or, where rows say the kind of their node, the kind and the id."""
@@ -235,9 +232,12 @@ class SinkTrial:
         expect(same, f"{when}: missing are {missing}, not expected are {beyond}")
         for id_, (history, vector) in expected.items():
             there, stored = found[id_]
-            expect(there == history, f"{when}: {id_!r} is of {there}, expected {history}")
-            same = np.asarray(stored, np.float32).tobytes() == vector.tobytes()
-            expect(same, f"{when}: {id_!r} has the vector {stored}, expected {vector}, bit for bit")
+            if there != history:
+                raise AssertionError(f"{when}: {id_!r} is of {there}, expected {history}")
+            if np.asarray(stored, np.float32).tobytes() != vector.tobytes():
+                raise AssertionError(
+                    f"{when}: {id_!r} has the vector {stored}, expected {vector}, bit for bit"
+                )
 
 
 def expect(truth: bool, otherwise: str) -> None:

@@ -159,15 +159,6 @@ def test_records_of_others_are_not_ours(cluster):
     sink.close()
 
 
-def test_what_is_not_finite_is_refused_by_name(sink):
-    rows = make_rows({1: 1, 77: 1}, dim=DIM)
-    rows.vectors[1, 2] = np.nan
-    with pytest.raises(SinkError, match="vector of 77 is not finite, and JSON has no word"):
-        sink.write(rows)
-    sink.write(make_rows({1: 1}, dim=DIM))
-    assert [record.key() for record in records(sink)] == [b"1"]
-
-
 def test_too_large_a_record_is_an_error_and_the_sink_goes_on(cluster):
     sink = make(cluster)
     sink.open("int64", 200_000)
@@ -253,12 +244,6 @@ def test_options_that_librdkafka_does_not_know_are_an_error():
     with pytest.raises(SinkError, match=r"sasl\.passwort") as error:
         sink.open("int64", DIM)
     assert "s3cret" not in str(error.value)
-
-
-@pytest.mark.parametrize("topic", ["", "a b", "a/b", "x" * 250, "é"])
-def test_names_of_topics(topic):
-    with pytest.raises(OptionError, match="topic is"):
-        KafkaSinkSettings(servers="here:9092", topic=topic)
 
 
 @pytest.mark.parametrize("option", ["acks", "enable.idempotence", "bootstrap.servers", "partitioner"])

@@ -8,12 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 
 import nats
-import numpy as np
 import pytest
 from nats.js.client import JetStreamContext
 
 from dygcn.engine.records import Rows
-from dygcn.errors import MissingExtra, OptionError, SinkError
+from dygcn.errors import MissingExtra, SinkError
 from dygcn.serving.sinks import NatsSinkSettings, StoreSink
 from dygcn.serving.sinks import nats as sink_module
 from dygcn.serving.sinks.json_rows import deleted_below_message
@@ -235,19 +234,11 @@ def test_too_large_a_message_is_an_error(server):
     sink.close()
 
 
-def test_what_is_not_finite_is_refused_by_name(sink):
-    rows = make_rows({1: 1, 77: 1}, dim=DIM)
-    rows.vectors[1, 2] = np.inf
-    with pytest.raises(SinkError, match="vector of 77 is not finite, and JSON has no word"):
-        sink.write(rows)
-    assert messages(sink) == []
-
-
 def test_a_write_to_a_server_that_dies_does_not_wait_for_its_time_to_run_out():
     with nats_server() as server:
         sink = make(server, subject="rows", timeout=600)
         sink.open("int64", DIM)
-        rows = make_rows(dict.fromkeys(range(20_000), 1), dim=DIM)
+        rows = make_rows(dict.fromkeys(range(5_000), 1), dim=DIM)
         killer = threading.Timer(0.2, server.kill)
         killer.start()
         began = time.monotonic()
@@ -259,7 +250,7 @@ def test_a_write_to_a_server_that_dies_does_not_wait_for_its_time_to_run_out():
             sink.write(rows)
         server.start()
         sink.write(rows)
-        assert len({json.loads(body)["id"] for body, _ in messages(sink)}) == 20_000
+        assert len({json.loads(body)["id"] for body, _ in messages(sink)}) == 5_000
         sink.close()
 
 
@@ -316,24 +307,6 @@ def test_no_thread_stays_behind(server):
         sink.open("float", DIM)
     sink.close()
     assert threading.active_count() == before
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"subject": ""},
-        {"subject": "a..b"},
-        {"subject": "a b"},
-        {"subject": "a.>"},
-        {"stream": "a.b"},
-        {"url": "localhost:4222"},
-        {"url": ""},
-        {"timeout": 0},
-    ],
-)
-def test_settings(wrong):
-    with pytest.raises(OptionError, match=f"{next(iter(wrong))} is"):
-        NatsSinkSettings(**{"url": "nats://here", "subject": "rows", **wrong})
 
 
 def check_same_versions(fresh):

@@ -8,7 +8,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from dygcn.errors import OptionError, OtherHistory, SinkError
+from dygcn.errors import OtherHistory, SinkError
 from dygcn.serving.sinks import PostgresSettings
 from dygcn.serving.sinks import postgres as sink_module
 from dygcn.serving.sinks.postgres import PostgresStore, as_payloads
@@ -91,7 +91,7 @@ def test_contract(server, check):
 
 
 def test_random_sequences(server):
-    check_random_sequences(lambda: postgres_place(server))
+    check_random_sequences(lambda: postgres_place(server), examples=6)
 
 
 def test_contract_with_an_index(server):
@@ -144,16 +144,6 @@ def test_nearest_neighbours_by_index(sink, server):
 
 def test_vectors_are_sent_as_the_source_of_pgvector_says():
     assert list(as_payloads(np.array([[1.0]], np.float32))) == [b"\0\x01" + b"\0\0" + b"\x3f\x80\0\0"]
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused_by_name(sink, number):
-    rows = make_rows({1: 1, 77: 1}, dim=DIM)
-    rows.vectors[1, 2] = number
-    with pytest.raises(SinkError, match=r"vector of 77 is not finite, and pgvector refuses NaN and infinity"):
-        sink.write(rows)
-    sink.write(make_rows({5: 1}, dim=DIM))
-    assert held(sink) == {5: 1}
 
 
 def test_a_write_is_all_or_nothing(sink):
@@ -280,21 +270,6 @@ def test_nobody_there(tmp_path):
     sink.close()
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://me:s3cret/1@host/x",
-        "host=there pass=s3cret",
-        "postgresql://[me:s3cret",
-        "dbname=s3cret@x",
-    ],
-)
-def test_an_address_that_cannot_be_read_shows_no_secret(url):
-    with pytest.raises(OptionError, match="libpq can read") as error:
-        PostgresSettings(url=url).make()
-    assert "s3cret" not in f"{error.value} {error.value.__cause__}"
-
-
 def test_names_show_no_secret():
     for url in (
         "postgresql://me:s3cret@db:77/live?sslmode=require",
@@ -304,12 +279,6 @@ def test_names_show_no_secret():
         assert settings.make().name == "postgres://db:77/live/a.b"
         assert "s3cret" not in repr(settings)
     assert PostgresSettings(url="").make().name == "postgres://localhost//dygcn_vectors"
-
-
-@pytest.mark.parametrize("table", ["", "a b", 'a"b', "a.b.c", "1a", "x" * 56, "a;", ".a", "é"])
-def test_names_of_tables(table):
-    with pytest.raises(OptionError, match="table is"):
-        PostgresSettings(url="", table=table)
 
 
 def test_words_that_sql_uses_are_names_like_others(server):

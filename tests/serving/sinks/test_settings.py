@@ -4,11 +4,12 @@ import subprocess
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as draw
 
-from dygcn.errors import MissingExtra, OptionError
+from dygcn.errors import MissingExtra, OptionError, SinkError
 from dygcn.serving.addresses import check_seconds, public_address, secrets_of, without
 from dygcn.serving.sinks import (
     KafkaSinkSettings,
@@ -22,6 +23,7 @@ from dygcn.serving.sinks import (
     StoreSink,
     read_sink,
 )
+from dygcn.testing.sink_model import make_rows
 
 EACH = {
     "postgres": ({"url": "postgresql://db/live"}, PostgresSettings, "postgres://db/live/dygcn_vectors"),
@@ -58,6 +60,64 @@ def test_unknown_names_are_refused(kind):
 def test_what_is_needed_is_needed(kind):
     with pytest.raises(ValueError, match="missing required field"):
         read_sink({"kind": kind})
+
+
+WRONG = {
+    ("nats", "subject"): ["", "a..b", "a b", "a.>"],
+    ("nats", "stream"): ["a.b"],
+    ("nats", "url"): ["localhost:4222", ""],
+    ("nats", "timeout"): [0],
+    ("redis", "prefix"): ["", "a:b", "a*", "a b", "[a]", "é"],
+    ("kafka", "topic"): ["", "a b", "a/b", "x" * 250, "é"],
+    ("postgres", "table"): ["", "a b", 'a"b', "a.b.c", "1a", "x" * 56, "a;", ".a", "é"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"), [(*where, value) for where, values in WRONG.items() for value in values]
+)
+def test_a_wrong_value_is_named(kind, field, value):
+    fields, settings_class, _ = EACH[kind]
+    with pytest.raises(OptionError, match=f"{field} is"):
+        settings_class(**{**fields, field: value})
+
+
+UNREADABLE = {
+    "redis": ["redis://:s3cret@host:s3cret", "http://:s3cret@host", "s3cret"],
+    "qdrant": ["http://s3cret@host:x", "ftp://s3cret@host", "s3cret"],
+    "milvus": ["http://s3cret@host:x", "ftp://s3cret@host", "s3cret"],
+    "postgres": [
+        "postgresql://me:s3cret/1@host/x",
+        "host=there pass=s3cret",
+        "postgresql://[me:s3cret",
+        "dbname=s3cret@x",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "url"), [(kind, url) for kind, urls in UNREADABLE.items() for url in urls])
+def test_an_address_that_cannot_be_read_shows_no_secret(kind, url):
+    with pytest.raises(OptionError, match="url is not an address") as error:
+        EACH[kind][1](url=url).make()
+    assert "s3cret" not in f"{error.value} {error.value.__cause__}"
+
+
+def test_numbers_that_are_not_finite_are_refused_by_name():
+    """By the sink, whatever its store: one in memory stands for all that say why they cannot keep them."""
+    reasons = {kind: read_sink({"kind": kind, **fields}).make().store for kind, (fields, *_) in EACH.items()}
+    assert {kind for kind, store in reasons.items() if not store.not_finite} == {"redis", "parquet"}
+    for store in reasons.values():
+        store.connect, store.write, store.forget_left = (lambda *_: None,) * 3
+        store.held = lambda: None
+        sink, rows = StoreSink(store), make_rows({1: 1, 77: 1}, dim=4)
+        sink.open("int64", 4)
+        rows.vectors[1, 2] = np.nan
+        if store.not_finite:
+            with pytest.raises(SinkError, match="the vector of 77 is not finite, and ") as error:
+                sink.write(rows)
+            assert store.not_finite in str(error.value)
+        else:
+            sink.write(rows)
 
 
 @pytest.mark.parametrize("kind", EACH)

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dygcn.errors import OptionError, SourceError
 from dygcn.serving.sources import FileSettings, files
-from dygcn.testing.source_checks import SOURCE_CHECKS, check_source
+from dygcn.testing import source_checks
+from dygcn.testing.source_checks import SOURCE_CHECKS
 
 
 def append(path, *lines):
@@ -30,7 +31,9 @@ OPEN = []
 
 
 @pytest.fixture(autouse=True)
-def all_closed():
+def all_closed(monkeypatch):
+    for name, seconds in (("QUIET", 0.1), ("FIRST", 0.2)):  # no broker: a look finds what is there
+        monkeypatch.setattr(source_checks, name, seconds)
     yield
     while OPEN:
         OPEN.pop().close()
@@ -53,14 +56,15 @@ def test_a_file_does_what_a_source_promises(name, file):
     SOURCE_CHECKS[name](settings.make, lambda lines: append(file, *lines))
 
 
-def test_a_folder_does_what_a_source_promises(tmp_path):
+@pytest.mark.parametrize("name", ["order", "resume", "twice", "beginning", "limit", "lag"])
+def test_a_folder_does_what_a_source_promises(name, tmp_path):
     turn = iter(range(10**9))
 
     def publish(lines):
         for line in lines:
             append(tmp_path / f"part-{next(turn) % 3}.ndjson", line)
 
-    check_source(lambda: FileSettings(path=str(tmp_path)).make(), publish)
+    SOURCE_CHECKS[name](lambda: FileSettings(path=str(tmp_path)).make(), publish)
 
 
 def test_positions_are_bytes_behind_lines(file):

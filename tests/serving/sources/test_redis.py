@@ -11,7 +11,7 @@ from dygcn.serving.sources import RedisSourceSettings
 from dygcn.serving.sources import redis as module
 from dygcn.serving.sources.redis import RedisReader, entry_of, offset_of
 from dygcn.testing import source_checks
-from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume, check_source
+from dygcn.testing.source_checks import SOURCE_CHECKS, check_resume
 from dygcn_lab.testbed.servers import redis_server
 from tests.serving.sources.reading import keep_reading, places_of
 
@@ -61,7 +61,8 @@ def test_a_stream_does_what_a_source_promises(name, redis, client, stream):
     SOURCE_CHECKS[name](settings.make, lambda each: add(client, stream, each))
 
 
-def test_several_streams_do_what_a_source_promises(redis, client):
+@pytest.mark.parametrize("name", ["order", "resume", "twice", "beginning", "limit"])
+def test_several_streams_do_what_a_source_promises(name, redis, client):
     streams = [next(FRESH) for _ in range(3)]
     turn = itertools.cycle(streams)
 
@@ -69,7 +70,7 @@ def test_several_streams_do_what_a_source_promises(redis, client):
         for body in each:
             add(client, next(turn), [body])
 
-    check_source(lambda: settings_of(redis, *streams).make(), publish)
+    SOURCE_CHECKS[name](lambda: settings_of(redis, *streams).make(), publish)
 
 
 def test_positions_are_ids(client, stream, opened):
