@@ -12,19 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from dygcn.serving.observing.events import EVENTS
-from dygcn.serving.observing.metrics import (
-    COUNTER,
-    HISTOGRAM,
-    METRICS,
-    PROCESS_METRICS,
-    SECONDS,
-    TIMESTAMP,
-    Metric,
-)
+from dygcn.serving.observing.metrics import COUNTER, HISTOGRAM, METRICS, Metric, panel_of
 
 DEPLOY = Path(__file__).parent
 DOCS = DEPLOY.parent / "docs"
-_UNITS = {"seconds": "s", "bytes": "bytes", "ratio": "percentunit", "timestamp": "s"}
+PROCESS_METRICS = panel_of(
+    "Process",
+    ("process_resident_memory_bytes", "resident memory"),
+    ("process_virtual_memory_bytes", "virtual memory"),
+    ("process_cpu_seconds_total", "time on processors"),
+    ("process_open_fds", "open file descriptors"),
+    ("process_max_fds", "file descriptors that are allowed"),
+    ("process_start_time_seconds", "when the process began"),
+)
+"""Of the writing process, where the system reports them (Linux); `prometheus_client` collects them."""
+
+SECONDS, BYTES, RATIO, TIMESTAMP = "seconds", "bytes", "ratio", "timestamp"
+_SUFFIXES = {
+    "_timestamp_seconds": TIMESTAMP,
+    "_start_time_seconds": TIMESTAMP,
+    "_seconds": SECONDS,
+    "_bytes": BYTES,
+    "_ratio": RATIO,
+}
+_UNITS = {SECONDS: "s", BYTES: "bytes", RATIO: "percentunit", TIMESTAMP: "s"}
 _WIDTH, _HEIGHT, _COLUMNS = 8, 7, 3
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _FILTER = 'instance=~"$instance"'
@@ -184,6 +195,12 @@ def as_rules() -> str:
     return "\n".join(lines) + "\n"
 
 
+def unit_of(metric: Metric) -> str:
+    """Return one of SECONDS, BYTES, RATIO and TIMESTAMP; empty: a number of things."""
+    name = metric.name.removesuffix("_total")
+    return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+
+
 def expressions(metric: Metric) -> list[tuple[str, str]]:
     """Return the queries of a panel, each with its legend."""
     name, by = f"{metric.name}{{{_FILTER}}}", ", ".join(metric.labels)
@@ -201,7 +218,7 @@ def expressions(metric: Metric) -> list[tuple[str, str]]:
     if metric.kind == COUNTER:
         grouping = f" by ({by})" if by else ""
         return [(f"sum{grouping}(rate({name}[$__rate_interval]))".replace(")(", ") ("), legend or "a second")]
-    if metric.unit == TIMESTAMP:
+    if unit_of(metric) == TIMESTAMP:
         return [(f"time() - {name}", legend or "age")]
     return [(name, legend or metric.name)]
 
@@ -209,12 +226,16 @@ def expressions(metric: Metric) -> list[tuple[str, str]]:
 def _title(metric: Metric) -> str:
     if metric.kind == COUNTER:
         return f"{metric.about} (a second)"
-    return f"{metric.about} (age)" if metric.unit == TIMESTAMP else metric.about
+    return f"{metric.about} (age)" if unit_of(metric) == TIMESTAMP else metric.about
 
 
 def _panel(metric: Metric, number: int, x: int, y: int) -> dict[str, Any]:
     """Return one panel; a counter of seconds shows a share, which has no unit."""
-    unit = "none" if metric.kind == COUNTER and metric.unit == SECONDS else _UNITS.get(metric.unit, "short")
+    unit = (
+        "none"
+        if metric.kind == COUNTER and unit_of(metric) == SECONDS
+        else _UNITS.get(unit_of(metric), "short")
+    )
     return {
         "id": number,
         "type": "timeseries",

@@ -14,16 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from dygcn.serving.observing.metrics import (
-    BY_NAME,
-    COUNTER,
-    GAUGE,
-    HISTOGRAM,
-    METRICS,
-    TIMESTAMP,
-    Distribution,
-    RequestCounts,
-)
+from dygcn.serving.observing.metrics import COUNTER, GAUGE, HISTOGRAM, METRICS, Distribution, RequestCounts
 from dygcn_lab.testbed.seeding import seeded
 from tests.serving.service.streams import Kept, Listed, message, until
 
@@ -39,6 +30,7 @@ def load_script(path):
 ROOT = Path(__file__).parents[3]
 MONITORING = load_script(ROOT / "deploy" / "monitoring.py")
 ALERTS, expressions = MONITORING.ALERTS, MONITORING.expressions
+BY_NAME = {metric.name: metric for metric in (*METRICS, *MONITORING.PROCESS_METRICS)}
 NAMES = re.compile(r"\b((?:dygcn|process)_[a-z_]+)")
 
 
@@ -109,7 +101,8 @@ def test_names_follow_the_conventions():
         assert metric.name.endswith("_total") == (metric.kind == COUNTER)
         assert bool(metric.bounds) == (metric.kind == HISTOGRAM)
         assert metric.bounds == tuple(sorted(metric.bounds))
-        unit = {TIMESTAMP: "timestamp_seconds"}.get(metric.unit, metric.unit)
+        unit = MONITORING.unit_of(metric)
+        unit = {"timestamp": "timestamp_seconds"}.get(unit, unit)
         assert metric.name.removesuffix("_total").endswith(unit)
         assert metric.kind in (GAUGE, COUNTER, HISTOGRAM)
 

@@ -18,14 +18,6 @@ from typing import Any
 import msgspec
 
 GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
-SECONDS, BYTES, RATIO, TIMESTAMP = "seconds", "bytes", "ratio", "timestamp"
-_SUFFIXES = {
-    "_timestamp_seconds": TIMESTAMP,
-    "_start_time_seconds": TIMESTAMP,
-    "_seconds": SECONDS,
-    "_bytes": BYTES,
-    "_ratio": RATIO,
-}
 _SHORT = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _NATS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 _SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10000.0)
@@ -33,7 +25,7 @@ _SIZES = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A row of the table; kind and unit follow from the name and the bounds."""
+    """A row of the table; the kind follows from the name and the bounds."""
 
     panel: str  # the row of the dashboard
     name: str
@@ -48,21 +40,15 @@ class Metric:
             return COUNTER
         return HISTOGRAM if self.bounds else GAUGE
 
-    @property
-    def unit(self) -> str:
-        """One of SECONDS, BYTES, RATIO and TIMESTAMP; empty: a number of things."""
-        name = self.name.removesuffix("_total")
-        return next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
 
-
-def _panel(panel: str, *rows: tuple[Any, ...], labels: tuple[str, ...] = ()) -> tuple[Metric, ...]:
+def panel_of(panel: str, *rows: tuple[Any, ...], labels: tuple[str, ...] = ()) -> tuple[Metric, ...]:
     """Return the metrics of a panel, with its labels unless they have some of their own."""
     found = (Metric(panel, *row) for row in rows)
     return tuple(one if one.labels else replace(one, labels=labels) for one in found)
 
 
 METRICS = (
-    *_panel(
+    *panel_of(
         "Process",
         ("dygcn_build_info", "1, with the versions of the running code", (), ("version", "python")),
         ("dygcn_ready", "1 while reads, writes and searches are answered"),
@@ -71,7 +57,7 @@ METRICS = (
         ("dygcn_reader_processes", "reader processes that run"),
         ("dygcn_connections", "open HTTP connections"),
     ),
-    *_panel(
+    *panel_of(
         "Graph",
         ("dygcn_sequence", "last sequence that vectors reflect"),
         ("dygcn_nodes", "nodes of the graph"),
@@ -81,13 +67,13 @@ METRICS = (
             "nodes that no row of the model reaches; many of them are a reason to refit",
         ),
     ),
-    *_panel(
+    *panel_of(
         "Requests",
         ("dygcn_requests_total", "requests by route and status", (), ("route", "status")),
         ("dygcn_request_duration_seconds", "time from a request to its answer", _SHORT, ("route",)),
         ("dygcn_reads_total", "reads answered"),
     ),
-    *_panel(
+    *panel_of(
         "Events",
         ("dygcn_events_total", "events applied"),
         ("dygcn_batch_events", "events of one batch", _SIZES),
@@ -116,7 +102,7 @@ METRICS = (
         ),
         ("dygcn_mass_rejection", "1 while too many of the last 1,000 events became dead letters"),
     ),
-    *_panel(
+    *panel_of(
         "Snapshots",
         ("dygcn_snapshot_sequence", "sequence of the newest snapshot"),
         (
@@ -133,13 +119,13 @@ METRICS = (
         ("dygcn_disk_free_bytes", "bytes that the service can still write to the file system of its folder"),
         ("dygcn_disk_size_bytes", "size of that file system"),
     ),
-    *_panel(
+    *panel_of(
         "Index",
         ("dygcn_index_nodes", "nodes in the index"),
         ("dygcn_index_pending_nodes", "nodes that moved and are not in the index yet"),
         ("dygcn_index_recall_ratio", "recall at 10 as last measured; missing until then"),
     ),
-    *_panel(
+    *panel_of(
         "Sources",
         ("dygcn_source_failing", "1 while a source cannot be read"),
         ("dygcn_source_lag_messages", "messages behind the last one read; missing while it is not known"),
@@ -148,7 +134,7 @@ METRICS = (
         ("dygcn_source_success_timestamp_seconds", "when a source was last read without an error; 0: never"),
         labels=("source",),
     ),
-    *_panel(
+    *panel_of(
         "Sinks",
         ("dygcn_sink_failing", "1 while a sink cannot be written"),
         ("dygcn_sink_backlog_sequences", "sequences that a sink does not have yet"),
@@ -163,18 +149,7 @@ METRICS = (
     ),
 )
 
-PROCESS_METRICS = _panel(
-    "Process",
-    ("process_resident_memory_bytes", "resident memory"),
-    ("process_virtual_memory_bytes", "virtual memory"),
-    ("process_cpu_seconds_total", "time on processors"),
-    ("process_open_fds", "open file descriptors"),
-    ("process_max_fds", "file descriptors that are allowed"),
-    ("process_start_time_seconds", "when the process began"),
-)
-"""Of the writing process, where the system reports them (Linux); `prometheus_client` collects them."""
-
-BY_NAME = {metric.name: metric for metric in (*METRICS, *PROCESS_METRICS)}
+BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class Distribution(msgspec.Struct):
