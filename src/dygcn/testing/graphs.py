@@ -42,12 +42,7 @@ def _path(random: np.random.Generator, n: int) -> Pairs:
 
 
 GRAPHS: dict[str, Callable[[np.random.Generator, int], Pairs]] = {
-    "sparse": _sparse,
-    "hub": _hub,
-    "star": _star,
-    "twins": _twins,
-    "bipartite": _bipartite,
-    "path": _path,
+    shape.__name__.removeprefix("_"): shape for shape in (_sparse, _hub, _star, _twins, _bipartite, _path)
 }
 
 

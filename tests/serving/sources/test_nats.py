@@ -6,7 +6,7 @@ import time
 import nats as client_of_nats
 import pytest
 
-from dygcn.errors import OptionError, SourceError
+from dygcn.errors import SourceError
 from dygcn.serving.event_loop import LoopThread
 from dygcn.serving.sources import NatsSourceSettings, ReaderSource
 from dygcn.serving.sources import nats as module
@@ -15,7 +15,7 @@ from dygcn.testing import source_checks
 from dygcn.testing.source_checks import SOURCE_CHECKS, check_order, check_resume
 from dygcn_lab.testbed.servers import nats_server
 from tests.serving.sources import reading
-from tests.serving.sources.reading import keep_reading, places_of
+from tests.serving.sources.reading import Shifted, keep_reading, places_of, take
 
 FRESH = (f"stream-{number}" for number in itertools.count())
 
@@ -80,15 +80,6 @@ def opened(nats):
 
 def numbered(count, begin=0):
     return [b"%d" % number for number in range(begin, begin + count)]
-
-
-def take(source, count):
-    found = []
-    while len(found) < count:
-        part = source.read(1000, 5.0)
-        assert part, f"{len(found)} of {count} came"
-        found += part
-    return found
 
 
 @pytest.mark.parametrize("name", sorted(SOURCE_CHECKS))
@@ -254,12 +245,6 @@ def test_a_delivery_that_was_lost_is_noticed(publisher, stream, opened, monkeypa
     assert [message.offset for message in take(opened(stream, 2), 3)] == [3, 4, 5]
 
 
-def test_settings_are_checked():
-    for name, wrong in (("stream", "a.b"), ("subject", "a b"), ("timeout", -1.0), ("url", "redis://x")):
-        with pytest.raises(OptionError, match=name):
-            NatsSourceSettings(**{"url": "nats://x", "stream": "s"} | {name: wrong})
-
-
 def test_no_password_is_shown():
     with nats_server("--user", "app", "--pass", "s3cret") as server:
         url = f"nats://app:s3cret@{server.host}:{server.port}"
@@ -318,28 +303,19 @@ def test_nothing_is_lost_when_the_server_comes_back(how):
         assert [message.offset for message in found] == list(range(1, 91))
 
 
-class OneTooFar(NatsReader):
-    def connect(self, after):
-        super().connect({stream: cursor + 1 for stream, cursor in after.items()})
-
-
-class OneTooEarly(NatsReader):
-    def connect(self, after):
-        super().connect({stream: max(cursor - 1, 0) for stream, cursor in after.items()})
-
-
 class NotOrdered(NatsReader):
     def fetch(self, limit, timeout):
         return super().fetch(limit, timeout)[::-1]
 
 
-@pytest.mark.parametrize("kind", [OneTooFar, OneTooEarly])
-def test_a_wrong_place_would_be_noticed(kind, nats, publisher, stream, monkeypatch):
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_wrong_place_would_be_noticed(by, nats, publisher, stream, monkeypatch):
     monkeypatch.setattr(source_checks, "PATIENCE", 2.0)
     publisher.send(stream, [b"before"])
     with pytest.raises((AssertionError, SourceError)):
         check_resume(
-            lambda: ReaderSource(kind(settings_of(nats, stream))), lambda each: publisher.send(stream, each)
+            lambda: Shifted(NatsReader(settings_of(nats, stream)), by),
+            lambda each: publisher.send(stream, each),
         )
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 import redis as client_of_redis
 
-from dygcn.errors import OptionError, SourceError
+from dygcn.errors import SourceError
 from dygcn.serving.sources import RedisSourceSettings
 from dygcn.serving.sources import redis as module
 from dygcn.serving.sources.redis import RedisReader, entry_of, offset_of
@@ -221,16 +221,6 @@ def test_what_is_no_stream(client, stream, opened):
     client.set(stream, "text")
     with pytest.raises(SourceError, match="not a stream but a string"):
         opened(stream)
-
-
-def test_settings_are_checked():
-    for wrong in ({"streams": []}, {"streams": ["a", "a"]}, {"streams": [""]}):
-        with pytest.raises(OptionError, match="streams"):
-            RedisSourceSettings(url="redis://x", **wrong)
-    with pytest.raises(OptionError, match="redis:// or rediss://"):
-        RedisSourceSettings(url="http://x", streams=["a"])
-    with pytest.raises(OptionError, match="timeout"):
-        RedisSourceSettings(url="redis://x", streams=["a"], timeout=0)
 
 
 def test_no_password_is_shown():

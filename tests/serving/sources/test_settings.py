@@ -57,6 +57,30 @@ def test_a_source_that_was_never_open(kind):
         source.read(1, 0.0)
 
 
+WRONG = {
+    ("nats", "stream"): ["a.b"],
+    ("nats", "subject"): ["a b"],
+    ("nats", "timeout"): [-1.0],
+    ("nats", "url"): ["redis://x"],
+    ("redis", "streams"): [[], ["a", "a"], [""]],
+    ("redis", "url"): ["http://x"],
+    ("redis", "timeout"): [0],
+    ("kafka", "topic"): ["a/b"],
+    ("kafka", "servers"): ["user:pw@host:9092"],
+    ("kafka", "timeout"): [0.0],
+    ("kafka", "options"): [{"enable.auto.commit": "true"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"), [(*where, value) for where, values in WRONG.items() for value in values]
+)
+def test_a_wrong_value_is_named(kind, field, value):
+    written, settings = WRITTEN[kind]
+    with pytest.raises(OptionError, match=field):
+        settings(**{**written, field: value})
+
+
 def test_no_client_is_imported_before_it_is_needed():
     code = (
         "import sys; import dygcn.serving.sources, dygcn.testing; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,10 @@ class LanceCollections:
         handle = _disk.open_own(self._folder / f".{self._names[ROWS]}.lock", os.O_RDWR | os.O_CREAT)
         try:
             until = time.monotonic() + self._settings.timeout
-            while not _locked(handle):
+            while True:
+                with suppress(OSError):
+                    _disk.lock(handle)
+                    break
                 if time.monotonic() > until:
                     raise SinkError(f"{self._name}: another writer has the lock; end it, or wait for it")
                 time.sleep(_POLL)
@@ -183,14 +186,6 @@ class LanceCollections:
                 _disk.sync_names(Path(folder))
             there |= paths
         self._synced[name] = there
-
-
-def _locked(handle: int) -> bool:
-    try:
-        _disk.lock(handle)
-    except OSError:
-        return False
-    return True
 
 
 def _literal(value: NodeId) -> str:

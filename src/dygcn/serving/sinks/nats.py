@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -83,13 +84,9 @@ class NatsStore:
         loop, self._loop = self._loop, None
         client, self._client = self._client, None
         if loop is not None:
-            try:
+            with closing(loop), suppress(TimeoutError):
                 if client is not None:
                     loop.run(client.close(), self.settings.timeout)
-            except TimeoutError:
-                pass
-            finally:
-                loop.close()
 
     def held(self) -> History | None:
         assert self._loop is not None
