@@ -13,7 +13,7 @@ from nats.js.client import JetStreamContext
 
 from dygcn.engine.records import Rows
 from dygcn.errors import MissingExtra, SinkError
-from dygcn.serving.sinks import NatsSinkSettings, StoreSink
+from dygcn.serving.sinks import NatsSinkSettings
 from dygcn.serving.sinks import nats as sink_module
 from dygcn.serving.sinks.json_rows import deleted_below_message
 from dygcn.serving.sinks.nats import NatsStore
@@ -424,6 +424,8 @@ def test_a_connection_that_is_not_made_again_would_be_noticed(server, monkeypatc
     monkeypatch.setattr("dygcn.testing.sink_checks.PATIENCE", 1.0)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(StoreSink, "_disconnect", lambda self: None)  # keep the dead connection
+        connect = NatsStore.connect  # keep the dead connection
+        meanwhile.setattr(NatsStore, "disconnect", lambda self: None)
+        meanwhile.setattr(NatsStore, "connect", lambda self, shape: self._client or connect(self, shape))
         with pytest.raises(SinkError):
             check_interrupted(lambda: nats_place(server))

@@ -49,13 +49,12 @@ DIM = 4
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of Milvus Lite
 
 
-@pytest.fixture(scope="module")
-def lite(tmp_path_factory):
-    """A file of Milvus Lite, open until all tests are over: to start it takes longer than to use it."""
-    file = tmp_path_factory.mktemp("milvus") / "lite.db"
-    with closing(milvus_place(file).make()) as sink:
+@pytest.fixture
+def lite(tmp_path):
+    """A file of Milvus Lite that is open until the test is over: to start it takes longer than to use it."""
+    with closing(milvus_place(tmp_path / "lite.db").make()) as sink:
         sink.open("int64", DIM)
-        yield file
+        yield tmp_path / "lite.db"
 
 
 @pytest.fixture(params=["qdrant", "milvus", "lancedb"])
