@@ -18,6 +18,16 @@ def models():
     return {kind: dygcn.fit(edges, dim=8).model for kind, edges in EDGES.items()}
 
 
+@pytest.fixture(scope="module")
+def quiet(models, tmp_path_factory):
+    """One service for all tests of a module that neither write to it nor change it."""
+    live = dygcn.start(models["int64"])
+    live.update(add=EDGES["int64"])
+    live.save(path := tmp_path_factory.mktemp("quiet") / "graph")
+    with serving(on_loopback(path)) as served:
+        yield served
+
+
 @pytest.fixture
 def folder(models, tmp_path):
     """Make a folder with a graph; return its path."""

@@ -36,8 +36,8 @@ def test_whole_numbers_of_every_size(serve, node):
 @pytest.mark.parametrize(
     "node", [2**63, LEAST - 1, 10**30, "1.0", "1e3", "+1", " 1", "1 ", "٣", "ann", "", "-", "--1", "1\n"]
 )
-def test_what_cannot_be_an_id_is_not_there(serve, node):
-    served = serve()
+def test_what_cannot_be_an_id_is_not_there(quiet, node):
+    served = quiet
     for route in ("/v1/vectors", "/v1/nearest"):
         answer = served.get(route + path_of(node).removeprefix("/v1/vectors"))
         assert is_problem(answer, 404, "unknown-node")
@@ -187,8 +187,8 @@ def test_neighbours_are_those_of_the_embedding(serve):
         b"[" * 100_000,
     ],
 )
-def test_wrong_vectors_are_told(serve, body):
-    is_problem(serve().ask("/v1/nearest", body), 400, "bad-option")
+def test_wrong_vectors_are_told(quiet, body):
+    is_problem(quiet.ask("/v1/nearest", body), 400, "bad-option")
 
 
 def test_numbers_that_are_slow_to_read_are_refused_unread(serve):
