@@ -126,14 +126,6 @@ class _Lines:
             self._end(whole, time.monotonic() - self._begun)
 
 
-def _log_lines(write: Callable[[str], None]) -> _Lines:
-    return _Lines(
-        lambda phases, seconds: write(f"{phases.what}: {phases.fraction:.0%}, {seconds:.0f} s"),
-        lambda whole, seconds: write(f"{'done in' if whole else 'ended after'} {seconds:.0f} s"),
-        APART,
-    )
-
-
 def _notebook() -> _Lines:
     """Return an HTML bar in the output of a cell, removed when the call ends; a thread draws it."""
     ipython = late("IPython.display")
@@ -187,7 +179,13 @@ def _display(write: Callable[[str], None]) -> _Terminal | _Lines:
     ipython = sys.modules.get("IPython")
     if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
         return _notebook()
-    return _Terminal() if is_terminal() else _log_lines(write)
+    if is_terminal():
+        return _Terminal()
+    return _Lines(
+        lambda phases, seconds: write(f"{phases.what}: {phases.fraction:.0%}, {seconds:.0f} s"),
+        lambda whole, seconds: write(f"{'done in' if whole else 'ended after'} {seconds:.0f} s"),
+        APART,
+    )
 
 
 def is_terminal() -> bool:

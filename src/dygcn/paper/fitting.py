@@ -105,7 +105,7 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         int(choices.seed),
         bool(choices.directed),
         weight_grid(batch, Hashed.message_bits, choices.whole_weights),
-        choices.half_life,
+        choices.memory and float(choices.memory),
         spec,
         whole=choices.whole_weights,
     )

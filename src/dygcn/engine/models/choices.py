@@ -82,18 +82,6 @@ class Choices:
             )
         find_fitting(self.rule).check(self)
 
-    @property
-    def recommends(self) -> bool:
-        """Whether to fit a filter; by default where kinds separate nodes that ask from answers."""
-        return self.recommend is True or (
-            self.recommend == "auto" and ":" in (self.ids or "") and not self.directed
-        )
-
-    @property
-    def half_life(self) -> float | None:
-        """The half-life of a removed edge's weight."""
-        return None if self.memory is None else float(self.memory)
-
 
 @dataclass(frozen=True, slots=True)
 class FitTask:
@@ -117,7 +105,7 @@ class FitTask:
             "seed": int(choices.seed),
             "directed": bool(choices.directed),
             "grid": weight_grid(weighed(self.batch, choices.relations), message_bits, choices.whole_weights),
-            "half_life": choices.half_life,
+            "half_life": choices.memory and float(choices.memory),
             "unit": unit,
             "expire": choices.expire,
             "whole": choices.whole_weights,

@@ -9,7 +9,7 @@ else was asked for. (BLAS does not promise that.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -137,9 +137,7 @@ class ReadPlan:
     mixed: bool  # weights are numbers, and vectors have length one: those of a walk model
     message_shift: int  # of the features
 
-    def __post_init__(self) -> None:
-        self._unused: list[ReadBuffers] = []
-        self._signs = Hashed(len(self.scales), self.seed)
+    _unused: list[ReadBuffers] = field(default_factory=list, init=False)
 
     def vectors(
         self, nodes: Nodes, ids: IdMap, table: UnitTable, sums: Sequence[SumRows], pulls: Pulls | None = None
@@ -155,7 +153,7 @@ class ReadPlan:
         elif read_mixed(nodes, ids.arrays, table, sums, pulls, buffers, out):
             # A node without any row gets its hashed signs, which are no message.
             lost = np.flatnonzero(~out.any(axis=1))
-            signs, _ = self._signs.units(nodes[lost], ids)
+            signs, _ = Hashed(len(self.scales), self.seed).units(nodes[lost], ids)
             out[lost] = signs / np.float32(np.sqrt(self.dim))
         self._unused.append(buffers)
         return out

@@ -20,7 +20,7 @@ from dygcn.engine.models.choices import FitTask
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.projection import Projection, principal_directions
 from dygcn.engine.models.state import State
-from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int8, Int32, Progress
+from dygcn.engine.records import EventBatch, Float32, IdColumn, Int8, Progress
 from dygcn.engine.training.filtering import fit_filter
 from dygcn.engine.training.link_head import HeldOut, LinkSample, cosine_auc, fit_heads
 from dygcn.engine.training.matrices import Recipe
@@ -114,7 +114,11 @@ def fit_walks(task: FitTask, recipe: Recipe, beside: Beside | None = None) -> St
         blank, samples = choose_share(blank, samples)
     heads, following = fit_heads(samples, None), coming.fit()
     graph = found.graph or _play(blank.new_graph(), task.parts, progress)
-    recommending = fit_filter(task.batch, graph, blank.seed) if task.choices.recommends else None
+    choices = task.choices  # by default there is a filter where kinds separate nodes that ask from answers
+    wanted = choices.recommend == "auto" and ":" in (choices.ids or "") and not choices.directed
+    recommending = None
+    if wanted or choices.recommend is True:
+        recommending = fit_filter(task.batch, graph, blank.seed)
     model = with_rows(blank, graph, progress, WARM if found.table else PRODUCTS, found.table)
     model = dataclasses.replace(model, links=heads, following=following, filter=recommending)
     state = _state(model, graph, beside)
@@ -169,7 +173,13 @@ def walk_rows(
 ) -> tuple[IdColumn, Float32, int]:
     """Return the ids that have a row, the rows, not rounded yet, and the steps of the walks."""
     image, _ = take_image(graph)
-    first, second, weight = _undirected(image.a, image.b, np.abs(image.weight) * graph.grid, graph.directed)
+    first, second, weight = image.a, image.b, np.abs(image.weight) * graph.grid
+    if graph.directed:  # each pair once: A + A^T
+        low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second).astype(np.int64)
+        pairs, place = np.unique(low << 32 | high, return_inverse=True)
+        first, second = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
+        single, weight = weight, np.zeros(len(pairs))
+        np.add.at(weight, place, single)
     assert model.table is not None
     large = len(image.ids) > SMALL
     base = walk_base(
@@ -228,14 +238,3 @@ def _play(graph: Graph, parts: Sequence[EventBatch], progress: Progress | None) 
             progress(i + 1, len(parts), "playing events")
     graph.compact()
     return graph
-
-
-def _undirected(a: Int32, b: Int32, weight: Float64, directed: bool) -> tuple[Int32, Int32, Float64]:
-    """Return each pair once; a directed graph becomes A + A^T."""
-    if not directed:
-        return a, b, weight
-    low, high = np.minimum(a, b).astype(np.int64), np.maximum(a, b).astype(np.int64)
-    pairs, place = np.unique(low << 32 | high, return_inverse=True)
-    total = np.zeros(len(pairs))
-    np.add.at(total, place, weight)
-    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32), total

@@ -187,10 +187,6 @@ class PairColumns:
         """Whether there are enough linked and unlinked pairs to fit."""
         return bool(min(self.marked.sum(), (~self.marked).sum()) >= FEWEST)
 
-    def part(self, rows: Bool) -> PairColumns:
-        """Return some of the rows."""
-        return PairColumns(self.plain[rows], self.pasts[rows], self.marked[rows])
-
 
 def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: str) -> PairColumns:
     """Return the columns of one kind of links."""
@@ -222,7 +218,8 @@ def heads_of(new: PairColumns, everything: PairColumns) -> dict[str, LinkHead]:
     found = {}
     if new.enough:
         found["new"] = _fit_pairs(new)
-    apart = everything.part(everything.pasts[:, EDGE] == 0)
+    rows = everything.pasts[:, EDGE] == 0
+    apart = PairColumns(everything.plain[rows], everything.pasts[rows], everything.marked[rows])
     if everything.enough:
         if not apart.enough:
             apart = new if new.enough else everything

@@ -17,15 +17,10 @@ _MANY = 800  # lists, of which a quarter says nearly the same
 _ENOUGH = 1e-10  # of the loss of a list: a step that gains less is the last
 
 
-def _spread(columns: Float64) -> tuple[Float64, Float64]:
-    """Return centre and scale of each column; the scale is infinite for a constant column."""
-    centre, scale = columns.mean(axis=0), columns.std(axis=0)
-    return centre, np.where(scale < _FLAT, np.inf, scale)
-
-
 def logistic(columns: Float64, truth: Float64) -> Float64:
     """Return bias and coefficients of a ridge logistic regression."""
-    centre, scale = _spread(columns)
+    centre, scale = columns.mean(axis=0), columns.std(axis=0)
+    scale = np.where(scale < _FLAT, np.inf, scale)
     inputs = np.concatenate((np.ones((len(columns), 1)), (columns - centre) / scale), axis=1)
     penalty = np.diag(np.append(1e-9, np.full(len(scale), PENALTY)))
     found = np.zeros(inputs.shape[1])
@@ -53,7 +48,8 @@ def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None)
     if begin is None and lists > _MANY:
         begin = softmax(columns[::4], log_weight[::4])
     seen = columns[np.isfinite(log_weight)]
-    centre, scale = _spread(seen)
+    centre, scale = seen.mean(axis=0), seen.std(axis=0)
+    scale = np.where(scale < _FLAT, np.inf, scale)
     inputs = (columns - centre) / scale
     found = np.zeros(n) if begin is None else begin * np.where(np.isinf(scale), 0.0, scale)
     loss, shares = _shares(inputs, log_weight, found)

@@ -212,22 +212,30 @@ def walk_base(
             near = None if begin is None else begin[order[:core]]
             found, least = _factorise(logs, rank, seed, products, near, reporter)
             del logs
-            _write_units(found, least, order[:core], rows, has)
+            width = min(rank, found.shape[1])
+            for start in range(0, core, _ROWS):
+                some = order[start : min(start + _ROWS, core)]
+                part = found[start : start + _ROWS, :width].astype(np.float64)
+                length = np.sqrt(np.einsum("ij,ij->i", part, part))
+                real = length > least
+                rows[some[real], :width] = part[real] / length[real, None]
+                has[some[real]] = True
         reporter.done(_PIECES)
         return WalkBase(rows, has, window, core)
 
 
+@dataclass(slots=True)
 class _Reporter:
     """Reports the progress of a factorisation: half walks, half matrix products."""
 
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress, self._count = progress, 0
+    progress: Progress | None
+    count: int = 0
 
     def done(self, count: int = 0) -> None:
         """Record that at least so many pieces are done; 0: one more."""
-        self._count = max(self._count, count or min(self._count + 1, _PIECES))
-        if self._progress is not None:
-            self._progress(self._count, _PIECES, "factorising walks")
+        self.count = max(self.count, count or min(self.count + 1, _PIECES))
+        if self.progress is not None:
+            self.progress(self.count, _PIECES, "factorising walks")
 
 
 def _by_degree(first: Int32, second: Int32, nodes: int) -> tuple[Int64, Int32]:
@@ -357,14 +365,3 @@ def _columns_together(logs: Sparse, width: int, seed: int) -> Float32:
     to, sign = random.integers(0, width, core, np.int32), random.choice(np.array([-1, 1], np.float32), core)
     walk_kernels.add_columns(logs.start, logs.columns, logs.values, to, sign, block)
     return block
-
-
-def _write_units(found: Float, least: float, order: Int64, rows: Float32, has: Bool) -> None:
-    width = min(rows.shape[1], found.shape[1])
-    for begin in range(0, len(order), _ROWS):
-        nodes = order[begin : begin + _ROWS]
-        part = found[begin : begin + _ROWS, :width].astype(np.float64)
-        length = np.sqrt(np.einsum("ij,ij->i", part, part))
-        real = length > least
-        rows[nodes[real], :width] = part[real] / length[real, None]
-        has[nodes[real]] = True
