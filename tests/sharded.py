@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from dygcn.cluster.front_state import _FarReading
+from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.serving import open_embedding
 from dygcn.engine.models.state import State
 from dygcn.errors import FolderError
@@ -127,8 +127,8 @@ def takes(model):
 
 def lie():
     """Seed a bug: shards negate what they are asked for."""
-    whole = _FarReading.vectors
-    _FarReading.vectors = lambda self, nodes: -whole(self, nodes)
+    whole = FrontState.vectors
+    FrontState.vectors = lambda self, nodes: -whole(self, nodes)
 
 
 def main(shards, *options, few=EXAMPLES, bug=False):

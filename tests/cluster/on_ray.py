@@ -39,7 +39,7 @@ class Run:
         self.shards = self.join(())
         for number in range(SHARDS):
             self.shards.add(number, ShardSnapshot(0, SlotMap.even(SHARDS), SHARDS, None))
-        self.front = FrontState(MODEL, self.shards, self, 0)
+        self.front = FrontState(MODEL, self.shards, self.commit, 0)
         self.one, self.random = State(MODEL), np.random.default_rng(5)
 
     def join(self, numbers):
@@ -51,7 +51,7 @@ class Run:
         """Put a new front in the place of one."""
         self.shards.leave()
         self.shards = self.join(range(SHARDS))
-        self.front = FrontState(MODEL, self.shards, self, self.log.end)
+        self.front = FrontState(MODEL, self.shards, self.commit, self.log.end)
 
     def commit(self, entry):
         """Give an entry its number."""

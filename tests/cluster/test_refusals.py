@@ -91,14 +91,11 @@ def test_a_class_of_nobody_is_an_error_of_the_cluster():
 )
 def test_a_shard_hands_on_what_a_handler_raised(raised, kind, caplog):
     class Handlers:
-        def reply(self, worker, query):
+        def reply(self, query):
             raise raised
 
     class Worker:
-        number = 0
-
-        def reached(self, entry):
-            return True
+        number, ready, position = 0, True, 1
 
     waiting = Future()
     with caplog.at_level(logging.CRITICAL, "dygcn.cluster"):

@@ -101,12 +101,13 @@ def the_newest_snapshot_is_loaded(patch):
         def __getattr__(self, name):
             return getattr(self._disk, name)
 
+        @property
         def sequences(self):
-            return self._disk.sequences()[-1:]
+            return self._disk.sequences[-1:]
 
     def init(self, number, epoch, model, snapshots, *rest, **named):
         whole(self, number, epoch, model, Newest(snapshots), *rest, **named)
-        self._snapshots = snapshots
+        self.snapshots = snapshots
 
     patch.setattr(Worker, "__init__", init)
 
@@ -185,7 +186,7 @@ def what_was_handed_over_is_dropped(patch):
 
     def step(self, sequence):
         whole(self, sequence)
-        self._snapshots.arrivals.clear()
+        self.snapshots.arrivals.clear()
 
     patch.setattr(Worker, "_step_to", step)
 
@@ -210,7 +211,7 @@ def moved_nodes_bring_no_ghosts(patch):
 def retired_shards_are_silent(patch):
     """A shard that starts again, and is behind, waits for one that owns nothing any more."""
     whole = Worker.step
-    patch.setattr(Worker, "step", lambda self: not self.retired and whole(self))
+    patch.setattr(Worker, "step", lambda self: self.number < self.shard.shards and whole(self))
 
 
 def shards_that_go_are_forgotten(patch):

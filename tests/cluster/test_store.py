@@ -42,15 +42,15 @@ def files(store):
 
 def test_snapshots_are_there_after_a_restart(path):
     store = SnapshotFolder(path, 1)
-    assert store.sequences() == []
+    assert store.sequences == []
     for sequence in (0, 100, 50):
         store.save(snapshot(sequence))
     again = SnapshotFolder(path, 1)
-    assert store.sequences() == again.sequences() == [0, 50, 100]
+    assert store.sequences == again.sequences == [0, 50, 100]
     assert again.load(50).image.ids.values.tolist() == [1, 2, 53]
-    assert SnapshotFolder(path, 0).sequences() == []
+    assert SnapshotFolder(path, 0).sequences == []
     again.drop(0)
-    assert again.sequences() == SnapshotFolder(path, 1).sequences() == [50, 100]
+    assert again.sequences == SnapshotFolder(path, 1).sequences == [50, 100]
 
 
 def test_what_is_handed_over_stays_until_no_older_snapshot_is_left(path):
@@ -80,9 +80,9 @@ def test_one_that_was_taken_for_dead_brings_nothing_back(path):
     successor.drop(0)
     stale.save(snapshot(10))
     stale.drop(0)
-    assert SnapshotFolder(path, 0).sequences() == [20, 30]
+    assert SnapshotFolder(path, 0).sequences == [20, 30]
     successor.drop(20)
-    assert SnapshotFolder(path, 0).sequences() == [30]
+    assert SnapshotFolder(path, 0).sequences == [30]
     assert len(files(successor)) == 2
 
 
@@ -93,7 +93,7 @@ def test_a_number_that_is_given_again_begins_anew(path):
     again = SnapshotFolder(path, 2)
     again.begin(snapshot(20))
     before.save(snapshot(9))
-    assert SnapshotFolder(path, 2).sequences() == again.sequences() == [20]
+    assert SnapshotFolder(path, 2).sequences == again.sequences == [20]
 
 
 def test_what_was_begun_is_swept(path):
@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         store.save(snapshot(4))
     monkeypatch.undo()
-    assert SnapshotFolder(str(tmp_path), 0).sequences() == [3]
+    assert SnapshotFolder(str(tmp_path), 0).sequences == [3]
 
 
 # ---- in the simulator ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dygcn.cluster.subscribers import Subscribers
 def differ(seed, forget=False):
     """Say whether counts ever are other than those of a dict."""
     random, subscribers, twin = np.random.default_rng(seed), Subscribers(3), {}
+    subscribers.reserve(40)
     for _ in range(200):
         nodes = random.choice(40, random.integers(0, 8), replace=False).astype(np.int32)
         counts = random.integers(0, 3, (len(nodes), 3)).astype(np.int32) * (

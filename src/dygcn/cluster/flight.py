@@ -8,8 +8,8 @@ that is dead or slow are dropped; a receiver requests again what it misses.
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Envelope = tuple[int, int, int, list[bytes]]  # sender, its epoch, receiver, messages
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(_Envelope).decode
 _MOST_WAITING = 4_096  # messages to one receiver
-_AT_ONCE = 4 << 20  # bytes in a call, unless one message is larger
+_AT_ONCE = 4 << 20  # bytes, from which on a call takes no further message
 _PATIENCE = 3.0  # seconds for a call, and one more
 _SPEED = 20e6  # for so many bytes
 _PAUSE = 0.1  # seconds, after a call that failed
@@ -63,7 +63,7 @@ class Post:
         self._version = (0, 0)
         self._clients: dict[str, flight.FlightClient] = {}
         self._lock = threading.Lock()
-        self.sent = self.sent_bytes = self.dropped = self.refused = 0
+        self.sent = self.dropped = self.refused = 0
         try:
             self._server = _Server(f"grpc+tls://{host}:0", self, credentials)
             self.location = f"grpc+tls://{host}:{self._server.port}"
@@ -104,7 +104,6 @@ class Post:
                 self.dropped += 1
             else:
                 self.sent += 1
-                self.sent_bytes += len(body)
 
     def receive(self, body: bytes) -> None:
         """Take messages, unless their sender was replaced or they are for another process."""
@@ -187,50 +186,40 @@ class _Line:
 
     def __init__(self, post: Post, to: int, location: str) -> None:
         self._post, self._to, self.location = post, to, location
-        self._waiting: deque[bytes] = deque()
-        self._there = threading.Condition()
-        self._closed = False
+        self._waiting: queue.Queue[bytes] = queue.Queue(_MOST_WAITING)
+        self._closed = threading.Event()
         threading.Thread(target=self._run, name=f"to {to}", daemon=True).start()
 
     def put(self, body: bytes) -> bool:
-        """Append a message; return False if the queue is full or closed."""
-        with self._there:
-            if self._closed or len(self._waiting) >= _MOST_WAITING:
-                return False
-            self._waiting.append(body)
-            self._there.notify()
-            return True
+        """Append a message; return False if the queue is full."""
+        try:
+            self._waiting.put_nowait(body)
+        except queue.Full:
+            return False
+        return True
 
     def close(self) -> None:
-        with self._there:
-            self._closed = True
-            self._there.notify()
-
-    def _next(self) -> list[bytes] | None:
-        """Wait for messages, and return as many as one call takes; None: the line was closed."""
-        with self._there:
-            while not self._waiting and not self._closed:
-                self._there.wait()
-            if self._closed:
-                return None
-            messages = [self._waiting.popleft()]
-            size = len(messages[0])
-            while self._waiting and size + len(self._waiting[0]) <= _AT_ONCE:
-                messages.append(self._waiting.popleft())
-                size += len(messages[-1])
-            return messages
+        """Drop what was not sent, and end the thread."""
+        self._closed.set()
+        self.put(b"")  # it may wait for a message
 
     def _run(self) -> None:
         post = self._post
-        while (messages := self._next()) is not None:
+        while True:
+            messages = [self._waiting.get()]
+            size = len(messages[0])
+            while size < _AT_ONCE and not self._waiting.empty():  # nothing else takes from it
+                messages.append(self._waiting.get())
+                size += len(messages[-1])
+            if self._closed.is_set():
+                return
             envelope = _encode((post.number, post.epoch, self._to, messages))
             try:
                 post.call(self.location, "send", envelope)
             except (flight.FlightError, pa.ArrowException, OSError):
                 post.dropped += len(messages)
                 post.forget(self.location)
-                with self._there:
-                    self._there.wait_for(lambda: self._closed, _PAUSE)
+                self._closed.wait(_PAUSE)
 
 
 class _Server(flight.FlightServerBase):  # type: ignore[misc]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dygcn.cluster.queries import EdgeQuery, NodeQuery, NodeReply, PairQuery, PairReply, SizeQuery, filled
+from dygcn.engine.events import join_ids
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ageing import Contacts, Memory
 from dygcn.engine.graph.ids import grown
@@ -107,7 +108,8 @@ class FrontGraph(Graph):
 
     def arrive(self, ids: IdColumn) -> Nodes:
         """Give nodes to ids that came into the graph."""
-        nodes = self.intern(ids)
+        nodes = self.ids.intern(ids)
+        self.reserve()
         self._node_count += int((self._active[nodes] == 0).sum())
         self._active[nodes] = 1
         return nodes
@@ -131,10 +133,9 @@ class FrontGraph(Graph):
         """Update the bound on the weight at each end of a batch, without a query."""
         units = self.on_grid(batch)
         self.note_bits(units)
-        for ends in (batch.src, batch.dst):
-            nodes = self.find(ends)
-            known = nodes >= 0
-            np.add.at(self._heaviest, nodes[known], units[known])
+        nodes = self.ids.find(join_ids([batch.src, batch.dst]))
+        known = nodes >= 0
+        np.add.at(self._heaviest, nodes[known], np.tile(units, 2)[known])
 
     # ---- as other modules read it ----------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ all shards are at the same one, so all reads are of one graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -37,27 +37,25 @@ from dygcn.engine.records import Changed, Parts
 from dygcn.errors import ClusterError, FeatureError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dygcn.cluster.messages import Entry
     from dygcn.cluster.queries import ShardProcesses
     from dygcn.engine.graph import Graph
     from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch, Float32, GraphDelta, IdColumn, Int32, Int64, Nodes
-
-
-class EntryNumbers(Protocol):
-    """Numbers the entries of shards."""
-
-    def commit(self, entry: Entry) -> int:
-        """Send shards an entry, once it is in the log that they fetch from; return its number."""
+    from dygcn.engine.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
 
 
 class FrontState(State):
     """The state of all shards, as a `StateWriter`.
 
-    `at` is the last batch in the log. Batches are checked before they are logged, and so not here.
+    `commit` sends shards an entry, once it is in the log that they fetch from, and returns its number; `at`
+    is the last batch in the log. Batches are checked before they are logged, and so not here.
     """
 
-    def __init__(self, model: Model, processes: ShardProcesses, numbers: EntryNumbers, at: int) -> None:
+    def __init__(
+        self, model: Model, processes: ShardProcesses, commit: Callable[[Entry], int], at: int
+    ) -> None:
         first: ShardReply = processes.query({0: ShardQuery(at)})[0]
         self.queries = ShardQueries(processes, SlotMap(first.owner), first.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.queries))
@@ -65,10 +63,16 @@ class FrontState(State):
         self.filter = self.graph.follower = None  # and "filter"
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
-        self._numbers, self._staged = numbers, (read_events([]), None)
+        self._commit, self._staged = commit, (read_events([]), None)
         others = processes.query(dict.fromkeys(range(1, first.shards), ShardQuery(at)))
         shards = [first, *(others[number] for number in range(1, first.shards))]
-        _check_log(shards, at)
+        most = max(shard.position for shard in shards)
+        if most > at:  # shards would take new entries for ones they have
+            raise ClusterError(
+                f"snapshots of shards are of batch {most}, and the log ends at {at}: the folder is older "
+                "than its snapshots, or they are of another one; restore folder and snapshots from the same "
+                "backup"
+            )
         self.graph.take(shards)
 
     graph: FrontGraph
@@ -97,7 +101,7 @@ class FrontState(State):
         queries, graph = self.queries, self.graph
         if isinstance(entry, Move | Resize):
             queries.slots, queries.shards = entry.owners(queries.slots, queries.shards)
-        queries.at = self._numbers.commit(entry)
+        queries.at = self._commit(entry)
         replies: list[OutcomeReply] = queries.all(OutcomeQuery(queries.at))
         if isinstance(entry, Events):
             times = [] if entry.batch.t is None or not len(entry.batch) else [float(entry.batch.t.max())]
@@ -106,8 +110,9 @@ class FrontState(State):
         left = join_ids([self.transaction.nobody, *(reply.left for reply in replies)])
         if not all(reply.known for reply in replies):
             left = join_ids([left, self._gone(replies)])
-        graph.leave(left)
-        nodes = np.concatenate([graph.arrive(reply.moved) for reply in replies])
+        if len(left):
+            graph.leave(left)
+        nodes = graph.arrive(join_ids([reply.moved for reply in replies]))
         orders = np.concatenate([reply.orders for reply in replies])
         by_order = np.argsort(orders, kind="stable")
         counts = zip(*(reply.counts for reply in replies), strict=True)
@@ -133,14 +138,6 @@ class FrontState(State):
         """Remove nodes with their edges and ghosts."""
         return self.follow(Remove(self.graph.ids.names(np.unique(nodes))))
 
-    def set_features(self, ids: IdColumn, values: Float32) -> NoReturn:
-        """Refuse: rows of a shard follow from the model."""
-        raise FeatureError("features cannot be set on shards: their rows follow from the model")
-
-    def apply_to_graph(self, batch: EventBatch, now: float | None = None) -> tuple[GraphDelta, IdColumn]:
-        """Refuse: shards replay the log themselves."""
-        raise FeatureError("shards replay their log themselves")
-
     def complete(self) -> None:
         """Raise FeatureError: only reopening the folder shows whether an interrupted batch is in the log."""
         raise FeatureError("an update was interrupted; close the cluster, and start it again")
@@ -155,9 +152,17 @@ class FrontState(State):
         """The rule, whose rows are at the owners of nodes."""
         return self.rule  # type: ignore[return-value]
 
-    def reading(self) -> _FarReading:
+    def reading(self) -> FrontState:  # type: ignore[override]
         """Return what reads vectors."""
-        return _FarReading(self)
+        return self
+
+    def vectors(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, (n, dim), from the shards that own them."""
+        if not len(nodes):
+            return np.zeros((0, self.model.dim), np.float32)
+        query = VectorQuery(self.queries.at, self.graph.ids.names(nodes))
+        found: VectorReply = self.queries.owners(query)
+        return found.vectors
 
     def to_save(self) -> State:
         """Return an empty state: shards have snapshots of their own."""
@@ -197,16 +202,6 @@ class FrontState(State):
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
 
-def _check_log(shards: list[ShardReply], end: int) -> None:
-    """Refuse a log that is older than its shards: they would take new entries for ones they have."""
-    most = max(shard.position for shard in shards)
-    if most > end:
-        raise ClusterError(
-            f"snapshots of shards are of batch {most}, and the log ends at {end}: the folder is older than "
-            "its snapshots, or they are of another one; restore folder and snapshots from the same backup"
-        )
-
-
 class _NoTrials(Transaction):
     """A transaction without trials: shards cannot roll back."""
 
@@ -218,22 +213,6 @@ class _NoTrials(Transaction):
 
     def undo(self) -> None:
         pass
-
-
-class _FarReading:
-    """Reads vectors from the shards that own them."""
-
-    def __init__(self, state: FrontState) -> None:
-        self._state = state
-
-    def vectors(self, nodes: Nodes) -> Float32:
-        """Return the vectors of nodes, (n, dim)."""
-        queries = self._state.queries
-        if not len(nodes):
-            return np.zeros((0, self._state.model.dim), np.float32)
-        names = self._state.graph.ids.names(nodes)
-        found: VectorReply = queries.owners(VectorQuery(queries.at, names))
-        return found.vectors
 
 
 class _FarRule(ExactRule):
@@ -271,7 +250,3 @@ class _FarRule(ExactRule):
 
     def reserve(self, graph: Graph) -> None:
         """Do nothing: no rows are kept here."""
-
-    def share(self, *_: object) -> NoReturn:
-        """Refuse: this process has no rows to share."""
-        raise FeatureError("shards answer reads themselves; reader processes are for one process")

@@ -128,7 +128,7 @@ def launch(
             processes = ray_shards.RayShards(*about_ray, certificates=certificates, **how)
         undo.callback(processes.close)
         entries.processes = processes
-        front = FrontState(model, processes, entries, log.last_batch_id)
+        front = FrontState(model, processes, entries.commit, log.last_batch_id)
         for number in range(front.queries.shards, count):
             processes.retire(number)
         begin.state, begin.feed = front, None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dygcn.cluster.messages import SEQUENCER, Entries, Fetch
 from dygcn.cluster.query_handlers import QueryHandlers
 from dygcn.cluster.store import SnapshotFolder
-from dygcn.cluster.worker import Sequencer, Worker
+from dygcn.cluster.worker import Worker, send_entries
 from dygcn.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.messages import EntryLog, Message, ShardSnapshot
     from dygcn.cluster.queries import Query
-    from dygcn.cluster.shard import Applied
     from dygcn.engine.models.model import Model
 
 _ROUNDS = 100  # of requesting again, after which no reply will come
@@ -29,7 +27,7 @@ class LocalShards:
 
     def __init__(self, model: Model, log: EntryLog, folder: str, every: int) -> None:
         self._model, self._folder, self._every = model, folder, every
-        self._sequencer = Sequencer(log, self)
+        self._log = log
         self.workers: dict[int, Worker] = {}
         self._handlers: dict[int, QueryHandlers] = {}
         self._waiting: deque[tuple[int, Message]] = deque()
@@ -47,12 +45,9 @@ class LocalShards:
     def restart(self, number: int) -> None:
         """Replace a worker by a new one, which begins with its snapshots."""
         self._epoch += 1
-        self._handlers[number] = QueryHandlers()
         about = number, self._epoch, self._model, self._store(number), self, self._every
-        self.workers[number] = Worker(*about, partial(self._note, number))
-
-    def _note(self, number: int, sequence: int, applied: Applied | None) -> None:
-        self._handlers[number].note(sequence, applied, self.workers[number])
+        worker = self.workers[number] = Worker(*about)
+        self._handlers[number] = QueryHandlers(worker)
 
     def retire(self, number: int) -> None:
         """End a shard."""
@@ -60,8 +55,7 @@ class LocalShards:
 
     def announce(self, entries: Entries) -> None:
         """Send all shards entries."""
-        for number in self.workers:
-            self.send(number, entries)
+        self._waiting.extend((number, entries) for number in self.workers)
 
     def send(self, to: int, message: Message) -> None:
         """Keep a message until the next query."""
@@ -74,14 +68,14 @@ class LocalShards:
             for _ in range(_ROUNDS):
                 self._deliver()
                 for number, query in queries.items():
-                    if number not in replies and number in self.workers:
-                        reply = self._handlers[number].reply(self.workers[number], query)
-                        if reply is not None:
-                            replies[number] = reply
+                    worker = self.workers.get(number)
+                    if number not in replies and worker and worker.ready and worker.position >= query.at:
+                        replies[number] = self._handlers[number].reply(query)
                 if len(replies) == len(queries):
                     return replies
                 for worker in list(self.workers.values()):
-                    worker.tick()
+                    worker.request_again()
+                    worker.advance()
         missing = sorted(set(queries) - set(replies))
         raise ClusterError(f"shards {missing} have no answer; start the cluster again")
 
@@ -90,9 +84,10 @@ class LocalShards:
             to, message = self._waiting.popleft()
             if to == SEQUENCER:
                 assert isinstance(message, Fetch)
-                self._sequencer.receive(message)
+                send_entries(self._log, self, message)
             elif to in self.workers:
-                self.workers[to].receive(message)
+                self.workers[to].take(message)
+                self.workers[to].advance()
 
     def close(self) -> None:
         """End all."""

@@ -75,8 +75,10 @@ class LoggedEntries:
             self._recent[number], self._sequences[number] = entry, self._log.last
             while len(self._recent) > _RECENT:
                 self._sequences.pop(self._recent.popitem(last=False)[0], None)
-        between = tuple(self.read(self._announced, number - self._announced - 1))  # which move nothing
-        self.processes.announce(Entries(self._announced, (*between, entry), number))
+        entries: tuple[Entry, ...] = (entry,)
+        if number > self._announced + 1:  # batches between, which move nothing
+            entries = *self.read(self._announced, number - self._announced - 1), entry
+        self.processes.announce(Entries(self._announced, entries, number))
         self._announced = number
         return number
 

@@ -97,16 +97,6 @@ class MirrorUpdate(Record, frozen=True):
     degree: Int64  # (r,)
     rows: Int64  # (r, width) sums of order 1
 
-    def __post_init__(self) -> None:
-        new, changes = len(self.new), len(self.change)
-        if self.rows.ndim != 2 or not len(self.rows) == len(self.degree) == new:
-            raise ValueError("rows of another number or width")
-        if not len(self.node) == len(self.aggregated) == changes:
-            raise ValueError("changes of different lengths")
-
-    def __len__(self) -> int:
-        return len(self.change) + len(self.degree)
-
 
 class BatchUpdate(Record, frozen=True):
     """The mirror update of one batch, and the last batch that its sender applied."""
@@ -187,8 +177,6 @@ class Register(Record, frozen=True):
 
     number: int
     location: str
-    host: str
-    pid: int
 
 
 class Welcome(Record, frozen=True):
@@ -199,19 +187,10 @@ class Welcome(Record, frozen=True):
 
 
 class Beat(Record, frozen=True):
-    """A process lives, and what it counted since it started; the reply is `Members`, or `Replaced`."""
+    """A process lives; the reply is `Members`, or `Replaced`."""
 
     member: Member
-    host: str
     pid: int
-    position: int
-    ready: bool
-    sent: int  # messages to others
-    sent_bytes: int
-    dropped: int  # since the receiver was dead or slow
-    refused: int  # of replaced senders, or for others
-    changes: int  # of arcs, sent to others
-    first_rows: int  # of new mirrors
 
 
 class Replaced(Record, frozen=True):
@@ -274,8 +253,9 @@ class SnapshotStore(Protocol):
     def save(self, snapshot: ShardSnapshot) -> None:
         """Keep a snapshot; when it returns, it is on disk."""
 
-    def sequences(self) -> list[int]:
-        """Return the sequences of the snapshots that are kept, in order."""
+    @property
+    def sequences(self) -> Sequence[int]:
+        """The sequences of the snapshots that are kept, in order."""
 
     def load(self, sequence: int) -> ShardSnapshot:
         """Read a snapshot."""

@@ -14,7 +14,7 @@ from dygcn.cluster.flight import Post
 from dygcn.cluster.messages import SEQUENCER, Fetch, Member, Members
 from dygcn.cluster.registry import Epochs, Registry
 from dygcn.cluster.store import leave_note
-from dygcn.cluster.worker import Sequencer
+from dygcn.cluster.worker import send_entries
 from dygcn.engine._disk import make_folder
 from dygcn.errors import ClusterError
 
@@ -55,7 +55,7 @@ class ProcessFront:
         self._registry: Registry | None = None
         self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._reply, host)
         self.post.epoch = epochs.next()
-        self._sequencer = Sequencer(log, self.post)
+        self._log = log
         me = Member(SEQUENCER, self.post.epoch, self.post.location)
         self._registry = Registry(epochs, me, shards, self._send_members)
         leave_note(store, self.post.location)
@@ -72,7 +72,7 @@ class ProcessFront:
 
     def _take(self, message: Any) -> None:
         if isinstance(message, Fetch):
-            self._sequencer.receive(message)
+            send_entries(self._log, self.post, message)
 
     def _reply(self, message: Any) -> Any:
         return None if self._registry is None else self._registry.reply(message)

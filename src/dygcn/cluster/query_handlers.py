@@ -32,31 +32,30 @@ _NOBODY = np.empty(0, np.int32)
 class QueryHandlers:
     """Replies to queries about one shard; its worker calls `note` after every entry."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        worker.moved = self.note
         self._outcomes: OrderedDict[int, q.OutcomeReply] = OrderedDict()
         self._cache: VectorCache | None = None
         self._of: Shard | None = None
 
-    def note(self, sequence: int, applied: Applied | None, worker: Worker) -> None:
+    def note(self, sequence: int, applied: Applied | None) -> None:
         """Remember what an entry did; None: it moved slots, and no vector."""
-        names = worker.shard.graph.ids.names
-        if applied is None:
-            self._cache, applied = (
-                None,
-                Applied(NO_CHANGE, names(_NOBODY)),
-            )  # own nodes are others than before
+        names = self._worker.shard.graph.ids.names
+        if applied is None:  # own nodes are others than before
+            self._cache, applied = None, Applied(NO_CHANGE, names(_NOBODY))
         elif self._cache is not None:
             self._cache.changes.append(applied.moved.nodes, sequence)
         moved = applied.moved
-        about = names(moved.nodes), moved.orders, int(moved.rows), applied.left, worker.kept, applied.counts
-        self._outcomes[sequence] = q.OutcomeReply(sequence, True, *about)
+        about = names(moved.nodes), moved.orders, int(moved.rows), applied.left
+        kept = self._worker.snapshots.sequences[0]
+        self._outcomes[sequence] = q.OutcomeReply(sequence, True, *about, kept, applied.counts)
         while len(self._outcomes) > _OUTCOMES:
             self._outcomes.popitem(last=False)
 
-    def reply(self, worker: Worker, query: q.Query) -> q.Reply | None:
-        """Return the reply; None: not yet."""
-        if not worker.reached(query.at):
-            return None
+    def reply(self, query: q.Query) -> q.Reply:
+        """Return the reply to a query whose batch the worker has applied."""
+        worker = self._worker
         if isinstance(query, q.OutcomeQuery):
             return self._outcomes.get(query.at) or _unknown_outcome(query, worker)
         if isinstance(query, q.NearestQuery):
@@ -93,7 +92,7 @@ def _own(shard: Shard, ids: IdColumn) -> Nodes:
 
 def _unknown_outcome(query: q.OutcomeQuery, worker: Worker) -> q.Reply:
     own, names = worker.shard.own_nodes(), worker.shard.graph.ids.names
-    about = names(own), np.ones(len(own), np.int8), 0, names(_NOBODY), worker.kept
+    about = names(own), np.ones(len(own), np.int8), 0, names(_NOBODY), worker.snapshots.sequences[0]
     return q.OutcomeReply(query.at, False, *about)
 
 

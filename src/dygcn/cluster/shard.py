@@ -24,11 +24,11 @@ from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
-from dygcn.engine.records import IdColumn
+from dygcn.engine.records import NO_CHANGE, IdColumn
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models.model import Model
@@ -101,6 +101,7 @@ class Shard:
         self.features: Hashed | Walks = features
         self.rule = MirroredRule(features, model.orders)
         self.transaction = Transaction(self.graph)
+        self.others = tuple(other for other in range(shards) if other != number)
         self.owner: Int16 = np.empty(0, np.int16)  # of each node
         self.subscribers = Subscribers(shards)
         self._next = slots, shards  # after a move that is planned
@@ -114,10 +115,6 @@ class Shard:
 
     def plan(self, batch: EventBatch, now: float | None = None) -> dict[int, MirrorUpdate]:
         """Compute the effect of a batch on own nodes, unseen by readers; return updates for other shards."""
-        if self.shards == 1:
-            self.transaction.stage(batch, now)
-            self._own_all()
-            return {}
         self.stage(batch, now)
         pairs = self.transaction.preview()
         self._idle = self._count_idle()
@@ -132,34 +129,25 @@ class Shard:
 
     def _updates(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, MirrorUpdate]:
         """Return the update for each other shard, given pairs whose weights change."""
-        arcs, own = self._arcs(a, b, old, new), self.rule.own
-        if not len(arcs.old):
-            self.subscribers_after = _NOBODY, self.subscribers.counts(_NOBODY)
-            return {other: self._nothing for other in range(self.shards) if other != self.number}
-        outward = np.flatnonzero((own[arcs.sender] > 0) & (own[arcs.receiver] == 0))
-        nodes = np.concatenate((arcs.receiver[arcs.of_own], arcs.sender[outward]))
-        touched, at = distinct_rows(nodes, self.rule.place)
-        before = self.subscribers.counts(touched)
-        to = at[len(arcs.of_own) :] * self.shards + self.owner[arcs.receiver[outward]]
-        more = np.bincount(to, _came_and_went(arcs.old, arcs.new)[outward], before.size)
-        after = before + more.astype(np.int32).reshape(before.shape)
-        self.subscribers_after = touched, after
-        return self._by_receiver(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
-
-    def _arcs(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> _Arcs:
-        """Return the arcs of pairs."""
         self.rule.reserve(self.graph)
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))
             old, new = np.concatenate((old, old)), np.concatenate((new, new))
-        return _Arcs(a, b, old, new, np.flatnonzero(self.rule.own[a] > 0))
-
-    def _own_all(self) -> None:
-        """Mark all nodes as own: there is only one shard."""
-        known, high = len(self.owner), self.graph.ids.high
-        if high > known:
-            self._note_owners(_NOBODY, _NO_OWNERS)
-            self.owner[known:], self.rule.own[known:] = self.number, 1
+        own = self.rule.own
+        arcs = _Arcs(a, b, old, new, np.flatnonzero(own[a] > 0))
+        if not len(arcs.old):
+            self.subscribers_after = _NOBODY, self.subscribers.counts(_NOBODY)
+            return dict.fromkeys(self.others, self._nothing)
+        outward = np.flatnonzero((own[b] > 0) & (own[a] == 0))
+        nodes = np.concatenate((a[arcs.of_own], b[outward]))
+        touched, at = distinct_rows(nodes, self.rule.place)
+        before = self.subscribers.counts(touched)
+        to = at[len(arcs.of_own) :] * self.shards + self.owner[a[outward]]
+        came_or_went = np.sign(new[outward]) - np.sign(old[outward])
+        more = np.bincount(to, came_or_went, before.size).astype(np.int32)
+        after = before + more.reshape(before.shape)
+        self.subscribers_after = touched, after
+        return self._by_receiver(arcs, touched, at[: len(arcs.of_own)], before > 0, after > 0)
 
     def stage(self, batch: EventBatch, now: float | None) -> None:
         """Check the events with an own end, and give nodes to their ids."""
@@ -171,8 +159,8 @@ class Shard:
         events = self.transaction.events
         assert events is not None
         named = events.op != LAPSE  # edges that leave by the clock stand between the events
-        self._note_owners(events.src[named], src)
-        self._note_owners(events.dst[named], dst)
+        ends = np.concatenate((events.src[named], events.dst[named]))
+        self._note_owners(ends, np.concatenate((src, dst)))
         named[named], self._counted_here = src == self.number, named
 
     def own_events(self, batch: EventBatch) -> tuple[EventBatch, Int16, Int16, Int64]:
@@ -208,6 +196,7 @@ class Shard:
         high = self.graph.ids.high
         if high > len(self.owner):
             self.owner, self.rule.own = grown(self.owner, high), grown(self.rule.own, high)
+            self.subscribers.reserve(len(self.owner))
         known = nodes >= 0
         self.owner[nodes[known]] = owners[known]
         self.rule.own[nodes[known]] = owners[known] == self.number
@@ -220,11 +209,11 @@ class Shard:
         `at` says for each arc of own nodes which of the touched nodes receives; `was` and `now` say for each
         touched node and shard whether the shard mirrors the node before the batch, and after it.
         """
-        names, change = self.graph.ids.names, arcs.new - arcs.old
+        change = arcs.new - arcs.old
         staying, coming = was & now, now & ~was
         to, sent = self._by_shard(self._unseen(staying[at], arcs.sender[arcs.of_own]))
         sent = arcs.of_own[sent]
-        node, aggregated, sent_change = names(arcs.receiver[sent]), names(arcs.sender[sent]), change[sent]
+        sent_change, count = change[sent], len(sent)
         is_new: Bool = np.logical_or.reduce(coming, axis=1)
         new = np.sort(touched[is_new])
         of_new = arcs.of_own[is_new[at]]
@@ -233,19 +222,20 @@ class Shard:
         )
         to_new, listed = self._by_shard(coming)
         row = np.searchsorted(new, touched[listed])
-        new_names, degree, rows = names(new[row]), first.degree[row], first.rows[row]
-        updates = {}
-        for other in range(self.shards):
-            if other != self.number:
-                some, fresh = slice(to[other], to[other + 1]), slice(to_new[other], to_new[other + 1])
-                updates[other] = MirrorUpdate(
-                    _part(node, some),
-                    _part(aggregated, some),
-                    sent_change[some],
-                    _part(new_names, fresh),
-                    degree[fresh],
-                    rows[fresh],
+        degree, rows = first.degree[row], first.rows[row]
+        named = np.concatenate((arcs.receiver[sent], arcs.sender[sent], new[row]))
+        names, updates = self.graph.ids.names(named), dict.fromkeys(self.others, self._nothing)
+        for other in self.others:
+            (begin, end), (first_row, last_row) = to[other : other + 2], to_new[other : other + 2]
+            if begin < end or first_row < last_row:
+                starts = begin, count + begin, 2 * count + first_row
+                lengths = end - begin, end - begin, last_row - first_row
+                node, aggregated, fresh = _parts(names, starts, lengths)
+                some = slice(first_row, last_row)
+                update = MirrorUpdate(
+                    node, aggregated, sent_change[begin:end], fresh, degree[some], rows[some]
                 )
+                updates[other] = update
         return updates
 
     def _unseen(self, sent: Bool, sender: Nodes) -> Bool:
@@ -258,38 +248,25 @@ class Shard:
         shard, row = np.nonzero(np.ascontiguousarray(marks.T))
         return np.searchsorted(shard, np.arange(self.shards + 1)).tolist(), row
 
-    def apply(self, updates: Mapping[int, MirrorUpdate]) -> Applied:
-        """Write the batch that was planned last, with the updates of all other shards."""
-        if self.shards == 1 and self._removed is None:
-            return self._apply_alone()
-        delta = self._write()
-        far, first = self._read([one for one in updates.values() if len(one)])
-        stays, gone = self._mirrors_of(delta)
-        moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Applied(moved, self._release(delta), self._idle)
+    def apply(self, updates: Mapping[int, MirrorUpdate] | None) -> Applied:
+        """Write the batch that was planned last, with the updates of all other shards.
 
-    def _apply_alone(self) -> Applied:
-        expired = 0 if self.transaction.events is None else 2 * self.transaction.events.lapsed
-        with self.transaction:
-            written, moved = self.rule.write(self.transaction)
-        counts = written.unchanged, written.missing, written.loops, expired
-        return Applied(moved, self.transaction.release(written.left), counts)
-
-    def replay(self) -> None:
-        """Write the batch that was planned last, without updates of other shards: see `rebuild`."""
-        delta = self._write()
-        self.rule.apply_near(self.graph, delta)
-        self._release(delta)
-
-    def _write(self) -> GraphDelta:
+        Without updates it is a replay, which leaves mirrors and order 2 alone: see `rebuild`.
+        """
         with self.transaction:
             if self._removed is None:
                 delta = self.transaction.write()
             else:
                 delta, self._removed = self.transaction.drop_pairs(*self._removed), None
-            if self.shards > 1:
-                self.subscribers.put(*self.subscribers_after)
-        return delta
+            self.subscribers.put(*self.subscribers_after)
+        moved = NO_CHANGE
+        if updates is None:
+            self.rule.apply_near(self.graph, delta)
+        else:
+            far, first = self._read(updates)
+            stays, gone = self._mirrors_of(delta)
+            moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
+        return Applied(moved, self._release(delta), self._idle)
 
     def _release(self, delta: GraphDelta) -> IdColumn:
         """Release nodes that left; return the ids of those that were own nodes."""
@@ -301,30 +278,28 @@ class Shard:
         """Return which arcs end in mirrors that stay, and the mirrors that no own node aggregates now."""
         own, count = self.rule.own, self.graph.push.count
         to_mirror = own[delta.receiver] == 0
-        more = _came_and_went(delta.old, delta.new)
+        more = np.sign(delta.new) - np.sign(delta.old)  # 1: a new arc, -1: a removed one
         inward = np.flatnonzero((own[delta.sender] == 0) & ~to_mirror)
         mirrors, at = np.unique(
             np.concatenate((delta.sender[inward], delta.receiver[to_mirror])), return_inverse=True
         )
-        gained = np.bincount(at[: len(inward)], more[inward], len(mirrors)).astype(np.int64)
+        gained = np.bincount(at[: len(inward)], more[inward], len(mirrors))
         was, now = count[mirrors] - gained > 0, count[mirrors] > 0
         stays = np.zeros(len(delta.receiver), np.bool_)
         stays[to_mirror] = (was & now)[at[len(inward) :]]
         return stays, mirrors[was & ~now].astype(np.int32)
 
-    def _read(self, updates: list[MirrorUpdate]) -> tuple[FarChanges, FirstRows]:
+    def _read(self, updates: Mapping[int, MirrorUpdate]) -> tuple[FarChanges, FirstRows]:
         """Return updates of other shards by node, with the features of aggregated nodes."""
-        ids, width = self.graph.ids, self.model.width
-        nothing = ids.names(np.empty(0, np.int32))
-        aggregated = join_ids([nothing, *(one.aggregated for one in updates)])
-        change = np.concatenate([np.empty(0, np.int64), *(one.change for one in updates)])
-        units, has = self.features.units_by_id(aggregated, ids)
-        node = ids.find(join_ids([nothing, *(one.node for one in updates)]))
-        new = ids.find(join_ids([nothing, *(one.new for one in updates)]))
-        degree = np.concatenate([np.empty(0, np.int64), *(one.degree for one in updates)])
-        rows = np.concatenate([np.empty((0, width), np.int64), *(one.rows for one in updates)])
-        self.graph.note_bits(np.abs(change))
-        self.graph.note_bits((rows >> self.features.message_shift).reshape(-1))
+        ids, some = self.graph.ids, [self._nothing, *updates.values()]
+        units, has = self.features.units_by_id(join_ids([one.aggregated for one in some]), ids)
+        found = ids.find(join_ids([one.node for one in some] + [one.new for one in some]))
+        change, degree, rows = (
+            np.concatenate([getattr(one, name) for one in some]) for name in ("change", "degree", "rows")
+        )
+        node, new = np.split(found, [len(change)])
+        messages = (rows >> self.features.message_shift).reshape(-1)
+        self.graph.note_bits(np.concatenate((np.abs(change), messages)))
         return FarChanges(node, units, has, change), FirstRows(new, degree, rows)
 
     # ---- slots that move -------------------------------------------------------------------------------
@@ -388,10 +363,11 @@ class Shard:
             for image in arriving:
                 put_arcs(self.transaction, image)
             self.slots, self.shards = self._next
+            self.others = tuple(other for other in range(self.shards) if other != self.number)
             self._note_all_owners()
             delta = drop_arcs(self.transaction, self.rule.own[: self.graph.ids.high] > 0)
         self._recount()
-        first = None if updates is None else self._read([one for one in updates.values() if len(one)])[1]
+        first = None if updates is None else self._read(updates)[1]
         self.rule.reserve(self.graph)
         self.rule.forget_rows(self._strangers())
         self.rule.own_order_1(self.graph, np.setdiff1d(self.own_nodes(), before, assume_unique=True))
@@ -408,14 +384,13 @@ class Shard:
 
     def _note_all_owners(self) -> None:
         here = np.flatnonzero(self.graph.here).astype(np.int32)
-        if self.shards == 1:  # a new node is an own one, and may get the number of one that was not
-            self.owner[:] = self.number
-        self.rule.own[:] = self.shards == 1
+        self.rule.own[:] = 0
         self._note_owners(here, self.slots.owners(self.graph.ids.names(here)))
 
     def _recount(self) -> None:
         own = self.own_nodes()
         self.subscribers = Subscribers(self.shards)
+        self.subscribers.reserve(len(self.owner))
         self.subscribers.put(own, self._counted(own, self.owner, self.shards))
 
     # ---- from a snapshot -------------------------------------------------------------------------------
@@ -441,8 +416,7 @@ class Shard:
         high = self.graph.ids.high
         mirrors = np.flatnonzero((self.rule.own[:high] == 0) & (self.graph.push.count[:high] > 0))
         owner, names = self.owner[mirrors], self.graph.ids.names
-        others = [other for other in range(self.shards) if other != self.number]
-        return {other: names(mirrors[owner == other].astype(np.int32)) for other in others}
+        return {other: names(mirrors[owner == other].astype(np.int32)) for other in self.others}
 
     def rows_for(self, ids: IdColumn) -> MirrorUpdate:
         """Return order 1 of own nodes by their ids, as it is now."""
@@ -450,7 +424,7 @@ class Shard:
 
     def take_rows(self, rows: MirrorUpdate) -> None:
         """Take order 1 of mirrors from their owner."""
-        first = self._read([rows])[1]
+        first = self._read({0: rows})[1]
         self.rule.reserve(self.graph)
         self.rule.take_rows(first)
 
@@ -474,15 +448,10 @@ class Shard:
         return Readout(self.model, self.rule, self.graph)
 
 
-def _part(ids: IdColumn, rows: slice) -> IdColumn:
-    """Return a slice of a column of ids."""
+def _parts(ids: IdColumn, starts: Sequence[int], lengths: Sequence[int]) -> list[IdColumn]:
+    """Return parts of a column of ids."""
+    rows = [slice(start, start + length) for start, length in zip(starts, lengths, strict=True)]
     if ids.data is None:
-        return IdColumn(ids.values[rows])
-    offsets = ids.values[rows.start : rows.stop + 1]
-    return IdColumn(offsets - offsets[0], ids.data[offsets[0] : offsets[-1]])
-
-
-def _came_and_went(old: Int64, new: Int64) -> Int32:
-    """Return +1 for each new arc, -1 for each removed arc, 0 for the others."""
-    came: Int32 = (new != 0).astype(np.int32) - (old != 0)
-    return came
+        return [IdColumn(ids.values[some]) for some in rows]
+    offsets = [ids.values[some.start : some.stop + 1] for some in rows]
+    return [IdColumn(ends - ends[0], ids.data[ends[0] : ends[-1]]) for ends in offsets]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-import socket
 import threading
 import time
 from concurrent.futures import Future
@@ -120,11 +119,9 @@ class ShardProcess:
         self._registered.wait()
         if self._ending.is_set():
             return
-        handlers = QueryHandlers()
         about = self.number, self.post.epoch, self._model, self._snapshots, self.post, self._every
-        worker = self.worker = Worker(
-            *about, lambda sequence, applied: handlers.note(sequence, applied, worker)
-        )
+        worker = self.worker = Worker(*about)
+        handlers = QueryHandlers(worker)
         waiting: list[tuple[Any, Future[Any]]] = []
         next_tick, more = 0.0, False
         while not self._ending.is_set():
@@ -155,9 +152,11 @@ class ShardProcess:
         while not self._ending.is_set():
             if front is None:
                 front = self._find_front()
-            reply = None if front is None else self.post.query(front, self._next_beat(), _PATIENCE)
+            me, epoch = self.post.location, self.post.epoch
+            beat = Beat(Member(self.number, epoch, me), os.getpid()) if epoch else Register(self.number, me)
+            reply = None if front is None else self.post.query(front, beat, _PATIENCE)
             if isinstance(reply, Replaced):
-                _LOG.warning("shard %d has a successor: epoch %d ends", self.number, self.post.epoch)
+                _LOG.warning("shard %d has a successor: epoch %d ends", self.number, epoch)
                 self._ending.set()
                 self._end(0)
                 return
@@ -171,27 +170,14 @@ class ShardProcess:
                 front = None  # it may have another address by now
             self._ending.wait(_BEAT)
 
-    def _next_beat(self) -> Register | Beat:
-        number, location, host, pid = self.number, self.post.location, socket.gethostname(), os.getpid()
-        if not self.post.epoch:
-            return Register(number, location, host, pid)
-        post, worker = self.post, self.worker
-        me, sent = (
-            Member(number, post.epoch, location),
-            (post.sent, post.sent_bytes, post.dropped, post.refused),
-        )
-        if worker is None:
-            return Beat(me, host, pid, -1, False, *sent, 0, 0)
-        return Beat(me, host, pid, worker.position, worker.ready, *sent, worker.changes, worker.first_rows)
-
 
 def _try(query: Any, waiting: Future[Any], handlers: QueryHandlers, worker: Worker) -> bool:
     """Reply to a query, if the shard has applied its batch; return whether the query is done waiting."""
-    if not worker.reached(getattr(query, "at", 0)):
+    if not (worker.ready and worker.position >= getattr(query, "at", 0)):
         return waiting.cancelled()
     if waiting.set_running_or_notify_cancel():
         try:
-            waiting.set_result(handlers.reply(worker, query))
+            waiting.set_result(handlers.reply(query))
         except Exception as error:  # of the query, and not of the shard
             _LOG.exception("shard %d cannot answer", worker.number)
             text = f"{type(error).__name__}: {error}"

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dygcn.engine.events.keys import keys_of
-from dygcn.engine.records import IdColumn, Int16, Int64
+from dygcn.engine.records import IdColumn, Int16
 from dygcn.errors import OptionError
 
 SLOTS = 4_096
 MOST_SHARDS = 1_024
+_SHIFT = np.uint64(64 - 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class SlotMap:
 
     def owners(self, ids: IdColumn) -> Int16:
         """Return the shard that owns each id."""
-        owners: Int16 = self.owner[slots_of(ids)]
+        owners: Int16 = self.owner[keys_of(ids) >> _SHIFT]  # the high bits of public keys
         return owners
 
     def moved(self, slots: list[int], to: int) -> SlotMap:
@@ -47,8 +48,3 @@ def check_shards(shards: object) -> None:
     """Raise `OptionError` unless this is a number of shards."""
     if type(shards) is not int or not 1 <= shards <= MOST_SHARDS:
         raise OptionError(f"shards is {shards!r}; allowed is a whole number from 1 to {MOST_SHARDS}")
-
-
-def slots_of(ids: IdColumn) -> Int64:
-    """Return the slot of each id: the high bits of its public key."""
-    return (keys_of(ids) >> np.uint64(52)).astype(np.int64)

@@ -48,14 +48,14 @@ class SnapshotFolder:
                 )  # of a process that ended while it wrote, or that was wrongly taken for dead
             elif sequence is not None:
                 kept.append(sequence)
-        self._kept = sorted(kept)  # in memory, since it is read with every message
+        self.sequences = sorted(kept)  # of snapshots; in memory, since it is read with every message
 
     # ---- snapshots -------------------------------------------------------------------------------------
 
     def save(self, snapshot: ShardSnapshot) -> None:
         """Keep a snapshot; when it returns, it is on disk."""
         self._write(self.number, f"{snapshot.sequence:020}.snapshot", snapshot)
-        self._kept = sorted({*self._kept, snapshot.sequence})
+        self.sequences = sorted({*self.sequences, snapshot.sequence})
 
     def begin(self, snapshot: ShardSnapshot) -> None:
         """Keep a snapshot and delete all others, which are of an earlier shard with this number."""
@@ -64,25 +64,21 @@ class SnapshotFolder:
         self.save(snapshot)
         self._forget_before(snapshot.sequence)
 
-    def sequences(self) -> list[int]:
-        """Return the sequences of the snapshots that are kept, in order."""
-        return list(self._kept)
-
     def load(self, sequence: int) -> ShardSnapshot:
         """Read a snapshot; raise `ClusterError` if the file is damaged."""
         return self._read(f"{sequence:020}.snapshot", ShardSnapshot)
 
     def drop(self, sequence: int) -> None:
         """Delete a snapshot, and what was handed over up to the oldest one that is left."""
-        self._kept = [one for one in self._kept if one != sequence]
+        self.sequences = [one for one in self.sequences if one != sequence]
         self._remove(f"{sequence:020}.snapshot")
-        self._forget_before(self._kept[0])
+        self._forget_before(self.sequences[0])
 
     def _forget_before(self, oldest: int) -> None:
         # First: a process that was taken for dead may write an older snapshot yet, and none may begin with
         # that.
         self._write(self.number, f"{oldest:020}.floor", None)
-        self._kept = [one for one in self._kept if one >= oldest]
+        self.sequences = [one for one in self.sequences if one >= oldest]
         for name in self._names(self.number):
             handed = _sequence_of(name, ".edges")
             older = (_sequence_of(name, ".floor"), _sequence_of(name, ".snapshot"))

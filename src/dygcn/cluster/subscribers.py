@@ -26,9 +26,14 @@ class Subscribers:
     def __len__(self) -> int:
         return self._used - len(self._free)
 
+    def reserve(self, nodes: int) -> None:
+        """Grow to so many nodes."""
+        known = len(self._row)
+        self._row = grown(self._row, nodes)
+        self._row[known:] = _NONE
+
     def counts(self, nodes: Nodes) -> Int32:
         """Return the counts of nodes, (n, shards)."""
-        self._reserve(nodes)
         row = self._row[nodes]
         found: Int32 = np.zeros((len(nodes), self._counts.shape[1]), np.int32)
         known = row != _NONE
@@ -37,18 +42,14 @@ class Subscribers:
 
     def put(self, nodes: Nodes, counts: Int32) -> None:
         """Replace the counts of nodes, each named once."""
-        self._reserve(nodes)
         mirrored, known = counts.any(axis=1), self._row[nodes] != _NONE
         gone = nodes[known & ~mirrored]
         self._free = np.concatenate((self._free, self._row[gone]))
         self._row[gone] = _NONE
-        self._give(nodes[mirrored & ~known])
+        fresh = nodes[mirrored & ~known]
+        if len(fresh):
+            self._give(fresh)
         self._counts[self._row[nodes[mirrored]]] = counts[mirrored]
-
-    def _reserve(self, nodes: Nodes) -> None:
-        known = len(self._row)
-        self._row = grown(self._row, int(nodes.max(initial=-1)) + 1)
-        self._row[known:] = _NONE
 
     def _give(self, nodes: Nodes) -> None:
         """Assign rows to nodes, free rows first."""

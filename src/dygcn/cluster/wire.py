@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dygcn import errors
 from dygcn.cluster import messages, queries
-from dygcn.cluster.messages import Record
+from dygcn.cluster.messages import MirrorUpdate, Record
 from dygcn.cluster.slots import MOST_SHARDS, SLOTS, SlotMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.records import EventBatch, IdColumn, Parts, RelationColumn
@@ -169,6 +169,12 @@ def _slots_fit(slots: SlotMap) -> bool:
     return owner.shape == (SLOTS,) and 0 <= int(owner.min()) <= int(owner.max()) < MOST_SHARDS
 
 
+def _update_fits(update: MirrorUpdate) -> bool:
+    rows, new = update.rows, len(update.new)
+    of_changes = len(update.node) == len(update.aggregated) == len(update.change)
+    return of_changes and rows.ndim == 2 and len(rows) == len(update.degree) == new
+
+
 def _image_fits(image: GraphImage) -> bool:
     nodes, edges, ghosts = len(image.ids), len(image.a), int(np.count_nonzero(image.weight < 0))
     of_nodes = len(image.own) == nodes and {len(image.contact), len(image.activity)} <= {0, nodes}
@@ -193,6 +199,7 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     EventBatch: _events_fit,
     RelationColumn: _relations_fit,
     SlotMap: _slots_fit,
+    MirrorUpdate: _update_fits,
     GraphImage: _image_fits,
     Parts: _parts_fit,
 }

@@ -41,8 +41,9 @@ class MemoryStore:
         """Keep a snapshot."""
         self.snapshots[snapshot.sequence] = snapshot
 
+    @property
     def sequences(self) -> list[int]:
-        """Return the sequences of all snapshots, in order."""
+        """The sequences of all snapshots, in order."""
         return sorted(self.snapshots)
 
     def load(self, sequence: int) -> ShardSnapshot:
@@ -151,4 +152,4 @@ def divide(state: State, shards: int, every: int = 1_000) -> DividedState:
     image = state.image()[0].graph
     for number in range(shards):
         processes.add(number, ShardSnapshot(0, slots, shards, part_for(image, slots, number)))
-    return DividedState(state.model, processes, log, 0)
+    return DividedState(state.model, processes, log.commit, 0)

@@ -58,6 +58,16 @@ class Machine:
     paused: bool = False
     waiting: list[Message] = field(default_factory=list)  # for a paused one
 
+    def receive(self, message: Message) -> None:
+        """Take a message, and apply every entry whose updates have all arrived."""
+        self.worker.take(message)
+        self.worker.advance()
+
+    def tick(self) -> None:
+        """Request missing messages again, and apply every complete entry."""
+        self.worker.request_again()
+        self.worker.advance()
+
 
 class SimulatedCluster:
     """A run.
@@ -162,9 +172,9 @@ class SimulatedCluster:
 
     def _through_bytes(self, message: Message) -> Message:
         """Return a message as it is after a real network carried it."""
-        if not (isinstance(message, BatchUpdate) and len(message.update)) and not isinstance(
-            message, MirrorRows
-        ):
+        if not isinstance(message, BatchUpdate | MirrorRows):
+            return message
+        if isinstance(message, BatchUpdate) and not (len(message.update.change) or len(message.update.new)):
             return message
         body = pack(message)
         if isinstance(message, BatchUpdate):
@@ -184,7 +194,7 @@ class SimulatedCluster:
         if machine.paused:
             machine.waiting.append(message)
         else:
-            self._guarded(machine, lambda: machine.worker.receive(message))
+            self._guarded(machine, lambda: machine.receive(message))
 
     def _guarded(self, machine: Machine, call: Callable[[], None]) -> None:
         try:
@@ -221,7 +231,7 @@ class SimulatedCluster:
         if self.machines.get(machine.worker.number) is not machine and machine not in self._stale:
             return
         if not machine.paused:
-            self._guarded(machine, machine.worker.tick)
+            self._guarded(machine, machine.tick)
         self.later(0.2 + 0.1 * self.random.random(), lambda: self._tick(machine))
 
     def _fault(self) -> None:
@@ -262,7 +272,7 @@ class SimulatedCluster:
         machine.paused = False
         waiting, machine.waiting = machine.waiting, []
         for message in waiting:
-            self._guarded(machine, partial(machine.worker.receive, message))
+            self._guarded(machine, partial(machine.receive, message))
 
     def _cut_off(self, a: int, b: int, seconds: float) -> None:
         both = {(a, b), (b, a)}

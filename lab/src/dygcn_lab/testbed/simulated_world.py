@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.cluster.messages import Entries, Entry, Events, Network, Remove
-from dygcn.cluster.worker import Sequencer
+from dygcn.cluster.messages import Entries, Entry, Events, Fetch, Network, Remove
+from dygcn.cluster.worker import send_entries
 from dygcn.engine.events import id_column, python_ids
 from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.models.model import Model
@@ -92,12 +92,15 @@ class DiskLog:
         return max((place for _, name, place in self.entries if name == client), default=-1)
 
 
-class LoggingSequencer(Sequencer):
-    """A sequencer that logs what clients send, each entry once, and tells shards of it."""
+class LoggingSequencer:
+    """Logs what clients send, each entry once, and sends entries to shards."""
 
     def __init__(self, log: DiskLog, network: Network, shards: int) -> None:
-        super().__init__(log, network)
-        self._disk, self.shards = log, shards
+        self._disk, self._network, self.shards = log, network, shards
+
+    def receive(self, message: Fetch) -> None:
+        """Send a shard the entries that it requests."""
+        send_entries(self._disk, self._network, message)
 
     def append(self, entry: Entry, client: str, position: int) -> int | None:
         """Log an entry and tell the shards; None: it is in the log already."""

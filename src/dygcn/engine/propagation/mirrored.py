@@ -17,19 +17,17 @@ import numpy as np
 
 from dygcn.engine.features.inputs import Features
 from dygcn.engine.graph import Graph
-from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, distinct_rows, next_ring
 from dygcn.engine.propagation.spreading import Frontier
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import Sums
-from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored, Written
+from dygcn.engine.records import Bool, Changed, GraphDelta, Int8, Int32, Int64, Nodes, Stored
 from dygcn.errors import OptionError
 
 ORDERS = 2
 _BLOCK, _NODE = 1 << 20, 16  # arcs of a block of nodes; a node is worth so many more
 _NOBODY, _NOTHING = np.empty(0, np.int32), np.empty(0, np.int64)
-_EVERYBODY = np.empty(0, np.int8)  # in the place of marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +71,6 @@ class MirroredRule(ExactRule):
         return self._spreading.place
 
     # ---- a batch ---------------------------------------------------------------------------------------
-
-    def write(self, transaction: Transaction) -> tuple[Written, Changed]:
-        """Write what is staged, as in one process; for a single shard."""
-        self.reserve(transaction.graph)
-        if len(self._spreading.marks.arrays.own):
-            self._spreading.add_only_to(_EVERYBODY)
-        written, changed = super().write(transaction)
-        return written, self._own_moved(transaction.graph, changed)
 
     def apply_near(self, graph: Graph, delta: GraphDelta) -> None:
         """Propagate a change to order 1 of own nodes: the part that needs no other shard."""

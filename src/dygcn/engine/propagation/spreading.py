@@ -7,13 +7,13 @@ very large batch took is given back after it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.propagation import kernels
 from dygcn.engine.propagation.gathering import (
     ArcChanges,
@@ -83,7 +83,7 @@ class ScratchBuffers:
 
     def buffer_for(self, order: int, last: bool, rows: int) -> MessageBuffer:
         """Return a buffer for so many rows of an order's messages."""
-        buffer = self.buffer(order, last)
+        buffer = self.last if last else self.message_buffers[order % 2]
         if len(buffer.arrays.has) >= rows:
             return buffer
         buffer = _message_buffer(rows + rows // 2, self._width, last)
@@ -96,12 +96,6 @@ class ScratchBuffers:
     def buffer(self, order: int, last: bool) -> MessageBuffer:
         """Return the message buffer of an order."""
         return self.last if last else self.message_buffers[order % 2]
-
-    def reached_for(self, nodes: int) -> None:
-        """Grow to so many reached nodes."""
-        reached = self.reached.arrays
-        if len(reached.nodes) < nodes:
-            self.reached = ReachedNodes(grown(reached.nodes, nodes), grown(reached.orders, nodes))
 
     def tidy(self, allowed: int) -> None:
         """Release memory that only a very large batch needs."""
@@ -140,38 +134,36 @@ class Spreading:
     def __init__(self, sums: list[Sums], buffers: ScratchBuffers, heavy: HeavyMessages) -> None:
         self._sums, self._heavy = sums, heavy
         self._buffers = buffers
-        nothing = np.empty(0, np.int8)
-        self.marks = Marks(np.empty(0, np.int32), nothing, nothing)
+        # place: -1 for every node between updates; scratch for numbering nodes.
+        # seen: 1 for every node that the update has reached, 0 between updates.
+        self.place: Int32
+        self.seen: Int8
+        self.marks: Marks  # both, and the nodes whose sums are added to, for loops
+        self._mark(np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int8))
+
+    def _mark(self, place: Int32, seen: Int8, own: Int8) -> None:
+        replace_together(self, place=place, seen=seen, marks=Marks(place, seen, own))
 
     def reserve(self, nodes: int) -> None:
         """Grow to so many nodes."""
-        place, seen = self.marks.arrays.place, self.marks.arrays.seen
-        known = len(seen)
+        known = len(self.seen)
         if nodes > known:
-            place, seen = grown(place, nodes), grown(seen, nodes)
+            place = grown(self.place, nodes)
             place[known:] = -1
-            self.marks = Marks(place, seen, self.marks.arrays.own)
+            self._mark(place, grown(self.seen, nodes), self.marks.arrays.own)
 
     def add_only_to(self, own: Int8) -> None:
         """Restrict orders above the first to these nodes: 1 for each node whose sums they add to."""
-        self.marks = Marks(self.place, self.seen, own)
-
-    @property
-    def place(self) -> Int32:
-        """-1 for every node between updates; scratch for numbering nodes."""
-        place: Int32 = self.marks.arrays.place
-        return place
-
-    @property
-    def seen(self) -> Int8:
-        """1 for every node that the update has reached, 0 between updates."""
-        seen: Int8 = self.marks.arrays.seen
-        return seen
+        if self.marks.arrays.own is not own:
+            self._mark(self.place, self.seen, own)
 
     def note(self, nodes: Nodes, order: int, reached_count: int) -> int:
         """Record nodes that an order reached; return the number of nodes reached so far."""
-        self._buffers.reached_for(reached_count + len(nodes))
-        return note_orders(nodes, len(nodes), order, self.seen, self._buffers.reached, reached_count)
+        buffers, count = self._buffers, reached_count + len(nodes)
+        reached = buffers.reached.arrays
+        if len(reached.nodes) < count:
+            buffers.reached = ReachedNodes(grown(reached.nodes, count), grown(reached.orders, count))
+        return note_orders(nodes, len(nodes), order, self.seen, buffers.reached, reached_count)
 
     def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
         """Add a frontier to the sums of an order; return the next frontier.
@@ -209,7 +201,8 @@ class Spreading:
                 self._put_right(sums, work, moving)
         sizes = [found for found, _, _ in gathered]
         buffer = buffers.buffer_for(order, last, len(changed_senders) + sum(sizes))
-        _put_old_messages(sums.arrays, changed_senders, buffer, parts)
+        if len(changed_senders):
+            _put_old_messages(sums.arrays, changed_senders, buffer, parts)
         starts, first = np.cumsum([0, *sizes[:-1]]).tolist(), len(changed_senders)
         calls = [
             partial(kernels.add_part, found, work, sums.arrays, frontier.buffer, buffer, at, first, arcs.pull)
@@ -217,8 +210,8 @@ class Spreading:
         ]
         counts = side_by_side(calls)
         given = buffer.arrays
-        changed = _joined([given.nodes[at : at + n] for at, n in zip(starts, counts, strict=True)])
-        rows = _joined([given.row[at : at + n] for at, n in zip(starts, counts, strict=True)])
+        some = [slice(at, at + count) for at, count in zip(starts, counts, strict=True)]
+        changed, rows = (np.concatenate([part[one] for one in some]) for part in (given.nodes, given.row))
         reached_count = self.note(changed, order, frontier.reached_count)
         buffer = MessageBuffer(given.table, given.has, changed, rows)
         if order == 1:
@@ -236,10 +229,7 @@ def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuff
     in_ranges(put, len(changed_senders), parts)
 
 
+@cache
 def _part_of_nodes(part: int, parts: int) -> int:
     """Return the bits of one part of the nodes, for one thread; see `EVERYBODY`."""
     return sum(1 << block for block in range(30) if block % parts == part)
-
-
-def _joined(parts: list[Nodes]) -> Nodes:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
