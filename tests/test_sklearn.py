@@ -27,9 +27,10 @@ EDGES = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("dan", "eve"), ("eve",
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_check_of_scikit_learn_passes():
+@pytest.mark.parametrize("features", ["hashed", pytest.param("walks", marks=pytest.mark.slow)])
+def test_every_check_of_scikit_learn_passes(features):
     """None is expected to fail; that of the array API needs an environment variable."""
-    done = check_estimator(NodeEmbedder(dim=8), on_skip=None)
+    done = check_estimator(NodeEmbedder(dim=8, features=features), on_skip=None)
     assert {one["check_name"] for one in done if one["status"] != "passed"} <= {"check_array_api_input"}
     assert len(done) > 40
 

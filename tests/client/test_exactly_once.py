@@ -25,7 +25,7 @@ events = st.lists(
 batches = st.lists(events, min_size=1, max_size=5)
 fates = st.lists(st.sampled_from(FATES), max_size=14)
 often = settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,

@@ -97,17 +97,17 @@ def listening_elsewhere(*roots):
 def shards(folder, address, holder):
     """Do to shards what happens to them: killed, stopped and left by their front, they stay one graph."""
     run = Run(folder, address)
-    run.steps(60)
+    run.steps(30)
     first = run.pids()
     os.kill(first[0], signal.SIGKILL)
-    run.steps(60)
+    run.steps(30)
     os.kill(first[1], signal.SIGSTOP)
-    run.steps(60)
+    run.steps(30)
     second = run.pids()
     assert not set(first) & set(second)
     run.shards.add(SHARDS, ShardSnapshot(run.log.end + 1, SlotMap.even(SHARDS), SHARDS + 1, None))
     run.join_again()  # in the middle of growing: the log says nothing of the third
-    run.steps(60)
+    run.steps(30)
     assert run.pids() == second
     end = time.monotonic() + 60
     while run.shards._actor(SHARDS) is not None:

@@ -5,7 +5,7 @@ import pytest
 from tests.sharded import main
 
 
-@pytest.mark.parametrize("shards", ["1", "3"])
+@pytest.mark.parametrize("shards", [pytest.param("1", marks=pytest.mark.slow), "3"])
 def test_an_embedding_on_shards_behaves_as_one_in_one_process(shards, capfd):
     files = [f"tests/live/test_{name}.py" for name in ("digests", "departures", "event_rules")]
     assert main(shards, *files, few=3) == 0, capfd.readouterr().out[-5_000:]

@@ -49,7 +49,7 @@ def step(random, one, other, i):
 def test_it_is_one_process_through_growth_removal_and_restarts(tmp_path, shards, memory):
     random = np.random.default_rng(shards)
     one, other = pair(tmp_path / "x", shards, memory=memory)
-    for i in range(24):
+    for i in range(18):
         step(random, one, other, i)
         if i in (6, 12):
             other.resize({6: 5, 12: 2}[i])

@@ -14,7 +14,6 @@ from dygcn.cluster.folder import read_cluster_file, write_cluster_file
 from dygcn.cluster.front_graph import FrontGraph
 from dygcn.cluster.front_state import FrontState
 from dygcn.cluster.local_shards import LocalShards
-from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.messages import Events, Resize
 from dygcn.engine.events import id_column
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError
@@ -62,16 +61,17 @@ def test_weights_that_are_noted_before_ids_have_nodes_would_be_noticed(tmp_path,
 
 def read_during_moves(folder, monkeypatch):
     """Return the nodes that a read without the lock did not find while their slots moved."""
-    live, missing, commit = begin(folder), [], LoggedEntries.commit
+    live, missing = begin(folder), []
+    commit = live._front._commit
 
-    def read_first(self, entry):
+    def read_first(entry):
         for node in "abcd":
             straight = live._read_straight(node)
             if straight is not None and straight[1] is None:
                 missing.append(node)
-        return commit(self, entry)
+        return commit(entry)
 
-    monkeypatch.setattr(LoggedEntries, "commit", read_first)
+    monkeypatch.setattr(live._front, "_commit", read_first)
     live.resize(3)
     live.close()
     return missing

@@ -85,7 +85,7 @@ def test_digests_are_those_of_one_process(shards, how):
         State(model),
         [Shard(model, number, SlotMap.even(shards), shards) for number in range(shards)],
     )
-    for batch in batches(30, 40, seed=shards, times="half_life" in how or "unit" in how):
+    for batch in batches(20, 40, seed=shards, times="half_life" in how or "unit" in how):
         state.apply(batch)
         apply(parts, batch)
         assert digest(parts) == digest_of(state)
@@ -171,7 +171,7 @@ def counts_differ(steps, shards, how):
     return False
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 4]), HOW)
 def test_events_without_effect_are_counted_once(steps, shards, how):
     assert not counts_differ(steps, shards, how)

@@ -1,6 +1,5 @@
 """Records as bytes: every record comes back, and anything else is a `ClusterError`."""
 
-import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 import msgspec
@@ -119,7 +118,7 @@ IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_forward_comes_back(data):
     kinds = [IDS, st.lists(st.text(max_size=6).filter(lambda one: one.isprintable()), max_size=5)]
@@ -187,8 +186,8 @@ def test_nonsense_is_refused(body):
 def test_parts_that_do_not_fit_are_refused():
     image = shard().image()
     wrong = [
-        *(changed(FORWARD, **{name: np.array([1, 2])}) for name in ("change", "degree")),
-        changed(FORWARD, rows=np.array([1])),
+        *(msgspec.structs.replace(FORWARD, **{name: np.array([1, 2])}) for name in ("change", "degree")),
+        msgspec.structs.replace(FORWARD, rows=np.array([1])),
         ShardSnapshot(3, SlotMap(np.zeros(17, np.int16)), 4, None),
         ShardSnapshot(3, SlotMap(np.full(4_096, -1, np.int16)), 4, None),
         HandedOver(replace(image, a=image.a + 100)),
@@ -201,25 +200,17 @@ def test_parts_that_do_not_fit_are_refused():
             unpack(pack(record))
 
 
-def changed(record, **columns):
-    """Return a copy with other columns, which are not checked here."""
-    record = copy.copy(record)
-    for name, column in columns.items():
-        msgspec.structs.force_setattr(record, name, column)
-    return record
-
-
 @pytest.mark.parametrize("record", examples(), ids=lambda one: type(one).__name__)
 def test_cut_and_changed_bytes_are_refused_or_read(record):
     body, random = pack(record), np.random.default_rng(3)
     for size in {*range(min(len(body), 200)), *random.integers(0, len(body), 50).tolist()}:
         with pytest.raises(ClusterError):
             unpack(body[:size])
-    head = min(len(body), 400)
+    head = min(len(body), 200)
     for at in range(head):
         for bit in range(8):
             try_changed(body, {at: 1 << bit})
-    for _ in range(1_000):
+    for _ in range(300):
         places = random.integers(0, len(body), int(random.integers(1, 5))).tolist()
         try_changed(body, {at: int(random.integers(1, 256)) for at in places})
 

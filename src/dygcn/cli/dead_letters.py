@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from dygcn.live.durable.embedding import DurableEmbedding
 
 _SHOWN = 60  # characters of a reason and of an event, for people
-
-
-class _Box(Protocol):
-    """The methods that a folder and a client have in common."""
-
-    def dead_letters(self, *, stream: str | None, reason: str | None, limit: int | None) -> Any: ...
-
-    def replay(self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None) -> Any: ...
-
-    def discard(self, numbers: list[int]) -> Any: ...
 
 
 @click.command("dead-letters")
@@ -75,20 +65,15 @@ def dead_letters(
     with _opened(place) as box:
         if action == "list":
             few = 100 if limit is None and not numbers else limit
-            found = box.dead_letters(**asked, limit=few)
-            _show(found, numbers, as_json)
+            _show(box.dead_letters(**asked, limit=few), numbers, as_json)
             return
         named = [*numbers]
         if events is None and not named:
             named = [one.number for one in box.dead_letters(**asked, limit=limit).dead_letters]
         done = box.replay(named, corrected=events) if action == "replay" else box.discard(named)
-    show(_counts(done), as_json)
-
-
-def _counts(done: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(done)
-    del found["sequence"]
-    return found
+    counts = msgspec.to_builtins(done)
+    del counts["sequence"]
+    show(counts, as_json)
 
 
 def _show(found: Any, numbers: tuple[int, ...], as_json: bool) -> None:
@@ -127,8 +112,8 @@ class _Mended(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @contextmanager
-def _opened(place: str) -> Iterator[_Box]:
-    """Open a folder or connect to a service, importing only what that needs."""
+def _opened(place: str) -> Iterator[Any]:
+    """Open a folder or connect to a service, importing only what that needs; both have the same methods."""
     if place.startswith(("http://", "https://")):
         from dygcn.client import Client  # noqa: PLC0415 - an extra
 
@@ -148,19 +133,14 @@ class _FolderLetters:
     def __init__(self, live: DurableEmbedding) -> None:
         self._live = live
 
-    def dead_letters(
-        self, *, stream: str | None, reason: str | None, limit: int | None
-    ) -> answers.DeadLetters:
+    def dead_letters(self, *, limit: int | None, **asked: str | None) -> answers.DeadLetters:
         """Return dead letters, newest first."""
         log = self._live._log
-        found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, stream=stream, reason=reason)
-        return answers.DeadLetters(
-            log.count_dead_letters(), [answers.ListedDeadLetter.of(*one) for one in found]
-        )
+        found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, **asked)
+        listed = [answers.ListedDeadLetter.of(*one) for one in found]
+        return answers.DeadLetters(log.count_dead_letters(), listed)
 
-    def replay(
-        self, numbers: list[int], *, corrected: Mapping[int, Any] | None = None
-    ) -> answers.ReplayResult:
+    def replay(self, numbers: list[int], *, corrected: Mapping[int, Any] | None) -> answers.ReplayResult:
         """Apply dead letters again, oldest first, each in the transaction that deletes it."""
         live = self._live
         events = {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()}

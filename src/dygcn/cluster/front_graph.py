@@ -5,8 +5,9 @@ Every method that is about arcs, weights or contacts waits for shards, and so do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from dygcn.cluster.queries import EdgeQuery, NodeQuery, NodeReply, PairQuery, PairReply, SizeQuery, filled
@@ -18,6 +19,8 @@ from dygcn.engine.graph.ids import grown
 if TYPE_CHECKING:
     from dygcn.cluster.queries import ShardQueries, ShardReply
     from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32, Int64, Nodes
+
+T = TypeVar("T", NodeReply, PairReply)
 
 
 class FarArcs:
@@ -35,8 +38,6 @@ class FarArcs:
         """Return all arcs of the given nodes as (node, other, stored weight)."""
         graph = self._graph
         nodes = nodes[graph.present(nodes)]
-        if not len(nodes):
-            return nodes, nodes, np.empty(0, np.int64)
         counts, other, weight = graph.queries.arcs(graph.ids.names(nodes), push=self._push)
         return np.repeat(nodes, counts), graph.ids.find(other), weight
 
@@ -172,25 +173,17 @@ class FrontGraph(Graph):
 
     def facts(self, nodes: Nodes) -> NodeReply:
         """Return degrees, weights and contacts of nodes; 0 and no contact for nodes not in the graph."""
-        at, here = self.queries.at, np.flatnonzero(self.present(nodes))
-        columns: list[Any] = [np.empty(0, kind) for kind in ("i4", "i4", "i8", "f8", "f4")]
-        if len(here):
-            found: NodeReply = self.queries.owners(NodeQuery(at, self.ids.names(nodes[here])))
-            columns = [found.aggregates, found.aggregated, found.strength, found.contact, found.activity]
-        absent = 0, 0, 0, -np.inf, 0
-        return NodeReply(at, *(filled(len(nodes), here, *one) for one in zip(columns, absent, strict=True)))
+        here = np.flatnonzero(self.present(nodes))
+        found: NodeReply = self.queries.owners(NodeQuery(self.queries.at, self.ids.names(nodes[here])))
+        return _about_all(found, len(nodes), here, "contact")
 
     def pairs(self, a: Nodes, b: Nodes) -> PairReply:
         """Return weights and contacts of pairs; 0 and no contact where a node is not in the graph."""
-        at, both = self.queries.at, np.flatnonzero((a >= 0) & (b >= 0))
+        both = np.flatnonzero((a >= 0) & (b >= 0))
         both = both[self.present(a[both]) & self.present(b[both])]
-        columns: list[Any] = [np.empty(0, kind) for kind in ("i8", "i8", "f8", "f8", "f4")]
-        if len(both):
-            names = self.ids.names(a[both]), self.ids.names(b[both])
-            found: PairReply = self.queries.owners(PairQuery(at, *names))
-            columns = [found.weight, found.ghost, found.ghost_t, found.last, found.count]
-        absent = 0, 0, 0, -np.inf, 0
-        return PairReply(at, *(filled(len(a), both, *one) for one in zip(columns, absent, strict=True)))
+        names = self.ids.names(a[both]), self.ids.names(b[both])
+        found: PairReply = self.queries.owners(PairQuery(self.queries.at, *names))
+        return _about_all(found, len(a), both, "last")
 
     def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
@@ -201,3 +194,12 @@ class FrontGraph(Graph):
             for end in ("a", "b")
         )
         return a, b, np.concatenate([image.weight for image in images])
+
+
+def _about_all(reply: T, count: int, rows: Int64, time: str) -> T:
+    """Return a reply about some rows as one about all: 0 elsewhere, and no `time`."""
+    _, *names = reply.__struct_fields__
+    columns = {
+        name: filled(count, rows, getattr(reply, name), -np.inf if name == time else 0) for name in names
+    }
+    return msgspec.structs.replace(reply, **columns)

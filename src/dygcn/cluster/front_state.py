@@ -66,13 +66,7 @@ class FrontState(State):
         self._commit, self._staged = commit, (read_events([]), None)
         others = processes.query(dict.fromkeys(range(1, first.shards), ShardQuery(at)))
         shards = [first, *(others[number] for number in range(1, first.shards))]
-        most = max(shard.position for shard in shards)
-        if most > at:  # shards would take new entries for ones they have
-            raise ClusterError(
-                f"snapshots of shards are of batch {most}, and the log ends at {at}: the folder is older "
-                "than its snapshots, or they are of another one; restore folder and snapshots from the same "
-                "backup"
-            )
+        _check_log(shards, at)
         self.graph.take(shards)
 
     graph: FrontGraph
@@ -158,8 +152,6 @@ class FrontState(State):
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim), from the shards that own them."""
-        if not len(nodes):
-            return np.zeros((0, self.model.dim), np.float32)
         query = VectorQuery(self.queries.at, self.graph.ids.names(nodes))
         found: VectorReply = self.queries.owners(query)
         return found.vectors
@@ -202,6 +194,16 @@ class FrontState(State):
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
 
+def _check_log(shards: list[ShardReply], end: int) -> None:
+    """Refuse a log that is older than its shards: they would take new entries for ones they have."""
+    most = max(shard.position for shard in shards)
+    if most > end:
+        raise ClusterError(
+            f"snapshots of shards are of batch {most}, and the log ends at {end}: the folder is older than "
+            "its snapshots, or they are of another one; restore folder and snapshots from the same backup"
+        )
+
+
 class _NoTrials(Transaction):
     """A transaction without trials: shards cannot roll back."""
 
@@ -224,9 +226,6 @@ class _FarRule(ExactRule):
 
     def _rows(self, nodes: Nodes, order: int, *, sums: bool) -> RowReply:
         queries = self._state.queries
-        if not len(nodes):
-            none = np.empty(0, np.int64)
-            return RowReply(queries.at, none.reshape(0, self._state.model.width), none)
         names = self._state.graph.ids.names(nodes)
         found: RowReply = queries.owners(RowQuery(queries.at, names, order, sums))
         return found

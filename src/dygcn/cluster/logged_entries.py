@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dygcn.cluster.messages import Entries, Events
@@ -12,7 +13,7 @@ from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
 from dygcn.live.durable.storage.entries import Kind, check_entries
-from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.log import EventLog, reading
 from dygcn.live.durable.storage.packing import unpack
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from dygcn.cluster.queries import ShardProcesses
     from dygcn.live.durable.storage.entries import Entry as LogEntry
 
-_RECENT = 512  # entries that are kept in memory
-_EVERY = 256  # batches between two whose sequence is remembered
+_RECENT = 64  # batches whose end is kept in memory
 
 
 class ShardLog(EventLog):
@@ -49,16 +49,22 @@ class ShardLog(EventLog):
             sequence, chain = entries[0].seq, entries[0].chain
         yield from check_entries(self.path, self._some, sequence, chain)
 
+    def end_of(self, batch: int) -> int:
+        """Return the last sequence of a batch; 0 if it was deleted."""
+        with self._lock, reading(self):
+            first = self._db.execute("SELECT min(seq) FROM entries").fetchone()[0] or 0
+            find = partial(self._db.execute, "SELECT batch_id FROM entries WHERE seq = ?")
+            there = range(first, self.last + 1)  # along which the numbers of batches grow
+            at = bisect_right(there, batch, key=lambda sequence: find((sequence,)).fetchone()[0])
+            return there[at - 1] if at else 0
+
 
 class LoggedEntries:
     """Entries of shards, numbered as the batches of the log."""
 
     def __init__(self, log: ShardLog) -> None:
         self._log = log
-        self._recent: OrderedDict[int, Entry] = OrderedDict()
-        self._sequences = {log.last_batch_id: log.last}  # of recent batches, the last of each
-        self._places: list[tuple[int, int]] = [(0, 0)]  # batches, and the last sequence before each
-        self._lock = threading.Lock()
+        self._ends = {log.last_batch_id: log.last}  # of recent batches: reads must not wait for the log
         self._announced = log.last_batch_id
         self.processes: ShardProcesses | None = None  # which are sent new entries
 
@@ -71,10 +77,7 @@ class LoggedEntries:
         """Send shards an entry that was logged just now; return its number."""
         assert self.processes is not None
         number = self._log.last_batch_id
-        with self._lock:
-            self._recent[number], self._sequences[number] = entry, self._log.last
-            while len(self._recent) > _RECENT:
-                self._sequences.pop(self._recent.popitem(last=False)[0], None)
+        self._ends = dict([*self._ends.items()][-_RECENT:]) | {number: self._log.last}
         entries: tuple[Entry, ...] = (entry,)
         if number > self._announced + 1:  # batches between, which move nothing
             entries = *self.read(self._announced, number - self._announced - 1), entry
@@ -84,51 +87,24 @@ class LoggedEntries:
 
     def sequence_of(self, batch: int) -> int:
         """Return the last sequence of a batch, or of one before it that is known."""
-        with self._lock:
-            known = self._sequences.get(batch)
-            if known is None:  # no batch has a number above its sequences
-                known = max([batch, *(last for one, last in self._sequences.items() if one < batch)])
-            return known
+        ends = self._ends
+        return max([batch, *(end for one, end in ends.items() if one <= batch)])  # none is below its number
 
     def read(self, after: int, count: int) -> Sequence[Entry]:
         """Return entries after a batch."""
         found: list[Entry] = []
-        with self._lock:
-            while len(found) < count and after + 1 + len(found) in self._recent:
-                found.append(self._recent[after + 1 + len(found)])
-        if found or count <= 0:
-            return found
-        for number, batch in self._batches(after):
-            if number > after:
+        if after < self.end and count > 0:
+            entries = self._log.behind(self._log.end_of(after))
+            for number, batch in groupby(entries, key=attrgetter("batch_id")):
                 if number != after + 1 + len(found):
                     raise ClusterError(
                         f"a shard needs batch {after + 1}, and the log begins at {number}: its snapshots are "
                         "older than the log; restore folder and snapshots from the same backup"
                     )
-                found.append(_as_entry(batch))
-            if len(found) == count:
-                break
+                found.append(_as_entry(list(batch)))
+                if len(found) == count:
+                    break
         return found
-
-    def _batches(self, after: int) -> Iterator[tuple[int, list[LogEntry]]]:
-        """Yield batches of the log from one at or before a number on; only the first may be incomplete."""
-        with self._lock:
-            sequence = self._places[bisect_right(self._places, (after, 1 << 62)) - 1][1]
-        gathered: list[LogEntry] = []
-        for entry in self._log.behind(sequence):
-            if gathered and entry.batch_id != gathered[0].batch_id:
-                self._note_place(gathered)
-                yield gathered[0].batch_id, gathered
-                gathered = []
-            gathered.append(entry)
-        if gathered:
-            yield gathered[0].batch_id, gathered
-
-    def _note_place(self, batch: list[LogEntry]) -> None:
-        number = batch[0].batch_id
-        with self._lock:
-            if number >= self._places[-1][0] + _EVERY:
-                self._places.append((number, batch[-1].seq))
 
 
 def _as_entry(batch: list[LogEntry]) -> Entry:

@@ -197,7 +197,7 @@ class ShardProcesses(Protocol):
 
 
 class ShardQueries:
-    """Sends queries as of one batch to the owners of nodes. A query about nodes names one node at least.
+    """Sends queries as of one batch to the owners of nodes; one about no node goes to the first shard.
 
     `at` is the batch that replies must reflect, `slots` and `shards` say which shard owns which node after
     it.
@@ -237,7 +237,7 @@ class ShardQueries:
         """Return the reply of each owner, and which rows of the query it is about."""
         names = [one for one in query.__struct_fields__ if isinstance(getattr(query, one), IdColumn)]
         owner = self.slots.owners(query.ids)
-        rows = {int(number): np.flatnonzero(owner == number) for number in np.unique(owner)}
+        rows = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist() or [0]}
         parts = {
             number: msgspec.structs.replace(query, **{one: take(getattr(query, one), some) for one in names})
             for number, some in rows.items()
