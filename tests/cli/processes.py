@@ -18,12 +18,6 @@ DYGCN = [sys.executable, "-c", "from dygcn.cli import main; main()"]
 PATIENCE = 60.0
 
 
-def dygcn(*arguments):
-    """Run a command to its end."""
-    command = [*DYGCN, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-
-
 def is_refused(arguments, code, *words):
     """Check that a command ends with a code and one line that says why; return that line.
 

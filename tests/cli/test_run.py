@@ -73,46 +73,35 @@ def test_files_and_folders_that_are_missing(tmp_path):
     is_refused(["run", config], 1, tmp_path / "nothing")
 
 
-def test_passwords_are_not_told(folder, tmp_path):
-    config = write(
-        tmp_path / "live.toml",
-        """
+def test_tokens_and_limits_of_the_file_count_and_passwords_are_not_told(folder, tmp_path):
+    made = {name: new_token(name, [name]) for name in ("read", "write")}
+    tokens = [
+        f'[[http.tokens]]\nname = "{name}"\nsha256 = "{token.sha256}"\nscopes = ["{name}"]\n'
+        for name, (_, token) in made.items()
+    ]
+    text = """
 folder = "graph"
 [http]
 port = 0
+[limits]
+body_bytes = 30
 [[sources]]
 kind = "redis"
 url = "redis://me:swordfish@127.0.0.1:1/0"
 streams = ["clicks"]
 timeout = 0.5
-""",
-    )
-    with Process("run", config, "--json") as served:
+"""
+    with Process("run", write(tmp_path / "live.toml", text + "".join(tokens)), "--json") as served:
+        assert served.client.get("/v1/status").status_code == 401
+        served.client.headers["authorization"] = f"Bearer {made['write'][0]}"
+        assert served.post((1, 9)).status_code == 200  # a source that is away stops nobody
+        assert served.post((1, 9), (1, 10)).status_code == 413
+        served.client.headers["authorization"] = f"Bearer {made['read'][0]}"
+        assert served.post((1, 9)).status_code == 403
+        assert served.client.get("/v1/dead-letters").status_code == 403
         until(lambda: served.client.get("/v1/status").json()["sources"][0]["failures"] > 0)
         seen = served.client.get("/v1/status").text + served.client.get("/metrics").text
-        assert served.post((1, 9)).status_code == 200  # a source that is away stops nobody
         code, out, err = served.end()
     assert code == 0
     assert "swordfish" not in seen + out + err
     assert "127.0.0.1:1" in seen
-
-
-def test_tokens_of_the_file_are_asked_for(folder, tmp_path):
-    secret, token = new_token("reader", ["read"])
-    text = (
-        f'folder = "graph"\n[http]\nport = 0\n[[http.tokens]]\nname = "reader"\nsha256 = "{token.sha256}"\n'
-    )
-    config = write(tmp_path / "live.toml", text + 'scopes = ["read"]\n')
-    with Process("run", config, "--json") as served:
-        assert served.client.get("/v1/status").status_code == 401
-        served.client.headers["authorization"] = f"Bearer {secret}"
-        assert served.client.get("/v1/status").status_code == 200
-        assert served.post((1, 9)).status_code == 403
-        assert served.client.get("/v1/dead-letters").status_code == 403
-
-
-def test_limits_of_the_file_count(folder, tmp_path):
-    config = write(tmp_path / "live.toml", 'folder = "graph"\n[http]\nport = 0\n[limits]\nbody_bytes = 30')
-    with Process("run", config, "--json") as served:
-        assert served.post((1, 9)).status_code == 200
-        assert served.post((1, 9), (1, 10)).status_code == 413

@@ -23,8 +23,7 @@ from dygcn.cluster.messages import (
     ShardSnapshot,
     Welcome,
 )
-from dygcn.cluster.process_front import ProcessFront
-from dygcn.cluster.registry import Epochs, Registry
+from dygcn.cluster.process_front import Epochs, ProcessFront, Registry
 from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.store import SnapshotFolder, read_note

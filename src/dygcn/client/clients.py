@@ -67,10 +67,11 @@ def _sign(method: Any, operation: Callable[..., Any]) -> None:
     method.__signature__ = found.replace(return_annotation=result)
 
 
-class _Settings:
-    """The arguments of a client, checked."""
+class _Connected:
+    """What both clients have: arguments, checked, and operations."""
 
-    def __init__(self, url: str, name: str | None, token: str | None, timeout: float) -> None:
+    def _configure(self, url: str, name: str | None, token: str | None, timeout: float) -> dict[str, Any]:
+        """Set the operations; return the settings of httpx."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError("url is none; allowed is one as http://127.0.0.1:8470")
@@ -82,9 +83,12 @@ class _Settings:
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise OptionError("the token has characters that no token has; copy what `dygcn token` printed")
         headers = {"User-Agent": "dygcn-client"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self.http: dict[str, Any] = {"base_url": url.rstrip("/"), "headers": headers, "limits": _LIMITS}
-        self.operations = Operations(Retry(timeout), name)
-        self.shown = f"({url.rstrip('/')!r}{'' if name is None else f', name={name!r}'})"
+        self._operations = Operations(Retry(timeout), name)
+        self._shown = f"({url.rstrip('/')!r}{'' if name is None else f', name={name!r}'})"
+        return {"base_url": url.rstrip("/"), "headers": headers, "limits": _LIMITS}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._shown}"
 
 
 def _as_httpx(request: Request) -> dict[str, Any]:
@@ -98,15 +102,11 @@ def _as_httpx(request: Request) -> dict[str, Any]:
     }
 
 
-def _response_of(response: httpx.Response) -> Response:
-    return Response(response.status_code, response.headers, response.content)
-
-
 def _lost_by(error: httpx.RequestError) -> Lost:
     return Lost(f"{type(error).__name__} {error}".strip(), sent=not isinstance(error, _NOT_SENT))
 
 
-class Client:
+class Client(_Connected):
     """A client of the service; any number of threads may use it.
 
     Requests are repeated where the connection breaks or the service asks to come again, until `timeout` is
@@ -135,10 +135,9 @@ class Client:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        settings = _Settings(url, name, token, timeout)
-        self._operations, self._shown = settings.operations, settings.shown
+        settings = self._configure(url, name, token, timeout)
         self._turn = threading.Lock()  # events are numbered, so they go one call after the other
-        self._http = httpx.Client(transport=transport, **settings.http)
+        self._http = httpx.Client(transport=transport, **settings)
 
     vector = _method(Operations.vector)
     vectors = _method(Operations.vectors)
@@ -198,9 +197,10 @@ class Client:
             time.sleep(step.seconds)
             return None
         try:
-            return _response_of(self._http.request(**_as_httpx(step)))
+            response = self._http.request(**_as_httpx(step))
         except httpx.RequestError as error:
             return _lost_by(error)
+        return Response(response.status_code, response.headers, response.content)
 
     def close(self) -> None:
         """Close the connections."""
@@ -212,11 +212,8 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"Client{self._shown}"
 
-
-class AsyncClient:
+class AsyncClient(_Connected):
     """The client for asyncio: the methods of `Client`, to be awaited; any number of tasks may use it.
 
     The parameters are those of `Client`, but for a transport of its own kind.
@@ -231,10 +228,9 @@ class AsyncClient:
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        settings = _Settings(url, name, token, timeout)
-        self._operations, self._shown = settings.operations, settings.shown
+        settings = self._configure(url, name, token, timeout)
         self._turn = asyncio.Lock()  # events are numbered, so they go one call after the other
-        self._http = httpx.AsyncClient(transport=transport, **settings.http)
+        self._http = httpx.AsyncClient(transport=transport, **settings)
 
     vector = _async_method(Operations.vector)
     vectors = _async_method(Operations.vectors)
@@ -283,9 +279,10 @@ class AsyncClient:
             await asyncio.sleep(step.seconds)
             return None
         try:
-            return _response_of(await self._http.request(**_as_httpx(step)))
+            response = await self._http.request(**_as_httpx(step))
         except httpx.RequestError as error:
             return _lost_by(error)
+        return Response(response.status_code, response.headers, response.content)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -296,6 +293,3 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"AsyncClient{self._shown}"

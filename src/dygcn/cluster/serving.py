@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dygcn.cluster.launching import launch
 from dygcn.errors import OptionError
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
@@ -18,26 +20,11 @@ if TYPE_CHECKING:
 
 
 def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
-    """Open the folder of a service as its settings say; a divided folder is opened as a cluster.
-
-    Raises
-    ------
-    OptionError
-        If reader processes are asked for beside shards.
-    """
+    """Open the folder of a service as its settings say; a divided folder is opened as a cluster."""
     if settings.shards is None and not os.path.exists(Path(settings.folder) / CLUSTER_FILE):
         return open_in_one_process(settings)
     if settings.http.readers:
         raise OptionError("readers are for one process, and shards answer reads themselves; set readers to 0")
-    how = settings.shards or Shards()
-    return launch(
-        settings.folder,
-        how.count,
-        on=how.on,
-        snapshots=how.snapshots,
-        snapshot_every=settings.snapshot_every,
-        keep_log=settings.keep_log,
-        certificate=how.certificate,
-        key=how.key,
-        ca=how.ca,
-    )
+    how = msgspec.structs.asdict(settings.shards or Shards())
+    kept = {name: getattr(settings, name) for name in ("snapshot_every", "keep_log")}
+    return launch(settings.folder, how.pop("count"), **how, **kept)

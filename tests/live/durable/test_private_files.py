@@ -9,7 +9,7 @@ import pytest
 import dygcn
 from dygcn import cluster
 from dygcn.cluster.certificates import made_in
-from dygcn.cluster.registry import Epochs
+from dygcn.cluster.process_front import Epochs
 from dygcn.cluster.store import leave_folder, leave_note
 from dygcn.engine import _disk
 from dygcn.engine.events import read_events

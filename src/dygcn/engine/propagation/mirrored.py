@@ -116,7 +116,8 @@ class MirroredRule(ExactRule):
         two = ArcChanges(delta.receiver[at_own], row[at_own], change[at_own], senders)
         changed = self._spread(2, Arcs(two, int(at_own.sum()), senders, *both, shift), frontier, own_left)
         self.forget_rows(gone)
-        self.sums[1].clear(own_left)
+        if len(own_left):
+            self.sums[1].clear(own_left)
         self._settle(graph, delta.touched)
         return self._own_moved(graph, changed)
 
@@ -180,8 +181,9 @@ class MirroredRule(ExactRule):
 
     def forget_rows(self, nodes: Nodes) -> None:
         """Clear order 1 of nodes that are neither own nodes nor mirrors."""
-        self.sums[0].clear(nodes)
-        self._renewed(nodes)
+        if len(nodes):
+            self.sums[0].clear(nodes)
+            self._renewed(nodes)
 
     def _renewed(self, nodes: Nodes) -> tuple[Int32, Int64]:
         """Return the messages of sums that no update wrote, and refresh rows of heavy nodes."""
