@@ -293,6 +293,7 @@ def test_what_shards_cannot_do_is_refused():
 
 
 def test_slots_are_even():
+    assert SlotMap.even(2).owners(id_column([1, 2, 3, 4])).tolist() == [0, 1, 0, 1]
     counts = np.bincount(slots_of(id_column(np.arange(400_000))), minlength=SLOTS)
     assert len(counts) == SLOTS
     assert 50 < counts.min() <= counts.max() < 160

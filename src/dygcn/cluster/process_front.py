@@ -210,10 +210,7 @@ class ProcessFront:
         self.post.send_to_all(sorted(self.registry.wanted), entries)
 
     def query(self, queries: Mapping[int, Query]) -> dict[int, Any]:
-        """Send queries to several shards at once, and wait for all replies, through restarts.
-
-        Raises `ClusterError` if a shard did not reply for a long time, or cannot reply to this.
-        """
+        """Send queries to several shards at once, and wait for all replies; see `ShardProcesses`."""
         if len(queries) == 1:
             return {number: self._query_one(number, query) for number, query in queries.items()}
         sent = {

@@ -199,8 +199,7 @@ class ShardProcesses(Protocol):
 class ShardQueries:
     """Sends queries as of one batch to the owners of nodes; one about no node goes to the first shard.
 
-    `at` is the batch that replies must reflect, `slots` and `shards` say which shard owns which node after
-    it.
+    `at` is the batch that replies must reflect, `slots` and `shards` are as of it.
     """
 
     def __init__(self, processes: ShardProcesses, slots: SlotMap, shards: int, at: int) -> None:

@@ -266,13 +266,9 @@ class Shard:
             far, first = self._read(updates)
             stays, gone = self._mirrors_of(delta)
             moved = self.rule.apply_with(self.graph, delta, stays, far, first, gone)
-        return Applied(moved, self._release(delta), self._idle)
-
-    def _release(self, delta: GraphDelta) -> IdColumn:
-        """Release nodes that left; return the ids of those that were own nodes."""
-        names = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
+        left = self.graph.ids.names(delta.left[self.rule.own[delta.left] > 0])
         self.transaction.release(delta.left)
-        return names
+        return Applied(moved, left, self._idle)
 
     def _mirrors_of(self, delta: GraphDelta) -> tuple[Bool, Nodes]:
         """Return which arcs end in mirrors that stay, and the mirrors that no own node aggregates now."""

@@ -17,12 +17,7 @@ _SHIFT = np.uint64(64 - 12)
 
 @dataclass(frozen=True, slots=True)
 class SlotMap:
-    """The shard that owns each slot.
-
-    >>> from dygcn.engine.events import id_column
-    >>> SlotMap.even(2).owners(id_column([1, 2, 3, 4])).tolist()
-    [0, 1, 0, 1]
-    """
+    """The shard that owns each slot."""
 
     owner: Int16  # (SLOTS,)
 

@@ -95,10 +95,7 @@ class SnapshotFolder:
         self._write(to, f"{sequence:020}-{self.number}.edges", HandedOver(image))
 
     def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over at an entry, None if it has not yet.
-
-        Raises `ClusterError` if the file is damaged, or was deleted since there is a newer snapshot.
-        """
+        """Return what a shard handed over at an entry, None if it has not yet."""
         name = f"{sequence:020}-{sender}.edges"
         if self._files.exists(self._place(self.number, name)):
             return self._read(name, HandedOver).image

@@ -45,12 +45,7 @@ _ANY: Any = Union[tuple(RECORDS.values())]  # noqa: UP007  (of a list)
 
 
 def pack(record: Record) -> bytes:
-    """Return a record as bytes.
-
-    >>> from dygcn.cluster.messages import Move
-    >>> unpack(pack(Move((7, 12), to=1)))
-    Move(slots=(7, 12), to=1)
-    """
+    """Return a record as bytes."""
     return b"".join(pack_parts(record))
 
 
@@ -216,13 +211,7 @@ CLASSES = {
 
 
 def pack_error(error: DygcnError) -> bytes:
-    """Return an error as bytes.
-
-    >>> from dygcn.errors import CapacityError
-    >>> again = unpack_error(pack_error(CapacityError("too heavy", row=3)))
-    >>> type(again).__name__, str(again), again.row
-    ('CapacityError', 'row 3: too heavy', 3)
-    """
+    """Return an error as bytes."""
     attributes = {name: _plain(value) for name, value in vars(error).items()}
     return msgspec.msgpack.encode((type(error).__name__, [_plain(value) for value in error.args], attributes))
 

@@ -1,6 +1,6 @@
 """A shard among others: applies entries of the log, exchanges updates, recovers, and keeps snapshots.
 
-No clock, no thread and no socket: its driver calls `receive` and `tick`, and gives it a `Network`.
+No clock, no thread and no socket: its driver calls `take`, `step` and `request_again` with a `Network`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Worker:
             # for it.
             update = self._sent.get(message.batch, {}).get(message.sender)
             if update is not None:
-                self._send(message.sender, message.batch, update)
+                done = self.position if self.ready else -1
+                self._network.send(message.sender, m.BatchUpdate(self.number, message.batch, update, done))
         elif isinstance(message, m.RowsRequest):
             self._requests[message.sender] = message
         elif isinstance(message, m.PastRequest | m.MirrorRows) and self._is_for_me(message):
@@ -171,7 +172,8 @@ class Worker:
             self._plan(following, entry)  # before anything is waited for: others may wait for it, too
             if self.ready:
                 for other in shard.others:
-                    self._send(other, following, self._sent[following][other])
+                    about = self.number, following, self._sent[following][other], self.position
+                    self._network.send(other, m.BatchUpdate(*about))
         updates = None
         if self.ready:
             received = self._received.get(following, {})
@@ -201,10 +203,6 @@ class Worker:
         images = [self.snapshots.handed(sequence, sender) for sender in sorted(senders)]
         here = [image for image in images if image is not None]
         return here if len(here) == len(images) else None
-
-    def _send(self, other: int, sequence: int, update: m.MirrorUpdate) -> None:
-        done = self.position if self.ready else -1
-        self._network.send(other, m.BatchUpdate(self.number, sequence, update, done))
 
     def _step_to(self, sequence: int) -> None:
         self.position = sequence

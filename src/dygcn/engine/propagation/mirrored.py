@@ -107,7 +107,8 @@ class MirroredRule(ExactRule):
             senders,
         )
         units, has = self.features.units(senders, graph.ids)
-        frontier = _start(np.concatenate((units, far.units)), np.concatenate((has, far.has)))
+        sent = np.concatenate((units, far.units)), np.concatenate((has, far.has))
+        frontier = Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY), 0)  # no h_0 ever changes
         spreading.seen[own_left] = 1
         frontier.reached_count = spreading.note(arrived, 1, 0)
         frontier = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, *both, shift), frontier)
@@ -119,11 +120,8 @@ class MirroredRule(ExactRule):
         if len(own_left):
             self.sums[1].clear(own_left)
         self._settle(graph, delta.touched)
-        return self._own_moved(graph, changed)
-
-    def _own_moved(self, graph: Graph, changed: Changed) -> Changed:
-        """Return the own nodes that moved, and those that pull from moved nodes."""
-        seen = self._spreading.seen
+        # Own nodes moved, too, if they pull from nodes that moved.
+        seen = spreading.seen
         seen[changed.nodes] = 1
         pulling = next_ring(changed.heavy, seen, *graph.push.lists[:3])
         nodes = np.concatenate((changed.nodes, pulling))
@@ -233,17 +231,13 @@ class MirroredRule(ExactRule):
         senders, row = distinct_rows(sender, self._spreading.place)
         changes = ArcChanges(receiver, row, change, _NOBODY)
         arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
-        self._add(1, arcs, _start(*self.features.units(senders, graph.ids)))
+        sent = self.features.units(senders, graph.ids)
+        self._add(1, arcs, Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY), 0))
 
     def _add(self, order: int, arcs: Arcs, frontier: Frontier) -> None:
         frontier = self._spreading.add(order, arcs, frontier)
         self._spreading.seen[self._buffers.reached.arrays.nodes[: frontier.reached_count]] = 0
         self._buffers.tidy(self.sums[-1].nbytes // 4)
-
-
-def _start(units: Stored, has: Int64) -> Frontier:
-    """Return the frontier of order 1: h_0 of the senders of arcs; no h_0 ever changes."""
-    return Frontier(MessageBuffer(units, has, _NOBODY, _NOBODY), 0)
 
 
 def blocks_of(nodes: Int64 | Nodes, count: Int32) -> Iterator[Nodes]:
