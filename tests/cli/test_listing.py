@@ -50,13 +50,7 @@ def test_listing_imports_no_command():
         "print(*sorted(name for name in sys.modules if name.startswith('dygcn') or name == 'numba'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.split() == [
-        "dygcn",
-        "dygcn._extras",
-        "dygcn.cli",
-        "dygcn.cli.main",
-        "dygcn.errors",
-    ]
+    assert done.stdout.split() == ["dygcn", "dygcn._extras", "dygcn.cli", "dygcn.cli.main", "dygcn.errors"]
 
 
 def test_help_loads_no_library_of_numbers():

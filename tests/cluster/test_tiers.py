@@ -236,11 +236,7 @@ MUTANTS = {
         "at_own = self.own[receiver] > 0  # mirrors have no sum of order 2",
         "at_own = receiver >= 0",
     ),
-    "tiers are not settled": (
-        "propagation.mirrored",
-        "self._settle(graph, delta.touched)",
-        "pass",
-    ),
+    "tiers are not settled": ("propagation.mirrored", "self._settle(graph, delta.touched)", "pass"),
     "no message is kept after a restart": (
         "propagation.mirrored",
         "self._heavy.put(heavy, *self.messages(graph, heavy, 1))",

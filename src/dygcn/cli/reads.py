@@ -184,13 +184,7 @@ def score(live: EmbeddingView, a: str, b: str, links: str, as_json: bool) -> dic
     now_option,
 )
 def explain(
-    live: EmbeddingView,
-    node: str,
-    k: int,
-    events: str | None,
-    now: float | None,
-    as_json: bool,
-    **names: Any,
+    live: EmbeddingView, node: str, k: int, events: str | None, now: float | None, as_json: bool, **names: Any
 ) -> Table:
     """Print what each neighbour of ID adds to its vector, order by order."""
     one = node_id(node, live.model.ids)

@@ -314,12 +314,7 @@ class Operations(DeadLetterOperations):
         return answer
 
 
-def _read_change(
-    events: object,
-    add: object,
-    remove: object,
-    **names: Unpack[ColumnOptions],
-) -> EventBatch:
+def _read_change(events: object, add: object, remove: object, **names: Unpack[ColumnOptions]) -> EventBatch:
     sides = ends_plain(events), ends_plain(add), ends_plain(remove)
     return read_update(*sides, None, related=True, **names)
 

@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 
     from dygcn.cluster.slots import SlotMap
     from dygcn.engine.models.model import Model
-    from dygcn.engine.records import (
-        Bool,
-        Changed,
-        EventBatch,
-        GraphDelta,
-        Int16,
-        Int32,
-        Int64,
-        Nodes,
-    )
+    from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, Int16, Int32, Int64, Nodes
 
 _NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int16)
 
