@@ -181,7 +181,9 @@ def bytes_of(shard: Shard) -> dict[str, int]:
     graph, rule = shard.graph, shard.rule
     sides = {id(side): side for side in (graph.pull, graph.push)}.values()
     pools = [getattr(side, name) for side in sides for name in ("others", "weights", "times", "counts")]
-    arcs = sum(pool.nbytes for pool in pools) + (0 if graph.relations is None else graph.relations.nbytes)
+    parts = () if graph.relations is None else graph.relations._arrays.arrays
+    arcs = sum(pool.nbytes for pool in pools) + sum(array.nbytes for array in parts[1:4])
+    arcs += sum(array.nbytes for array in parts[0].arrays) if parts else 0
     scratch = rule.place.nbytes + len(rule.place)  # and a mark
     return {
         "arcs": arcs,
