@@ -95,10 +95,10 @@ LIKELY = {
 
 
 @pytest.mark.parametrize("columns", LIKELY)
-def test_the_error_has_the_call(columns, tmp_path):
+def test_the_error_has_the_call(columns):
     """And the call works."""
     table = {name: [1, 2] for name in columns.split()}
-    for form in forms(table, tmp_path):
+    for form in (table, pd.DataFrame(table)):
         with pytest.raises(EventError) as caught:
             read_events(form)
         assert LIKELY[columns] in str(caught.value)
@@ -179,7 +179,7 @@ def test_data_sets_by_name(tmp_path, monkeypatch):
         dygcn.fit("hepth-collab")
 
 
-def test_a_wrong_guess_would_be_noticed(monkeypatch, tmp_path):
+def test_a_wrong_guess_would_be_noticed(monkeypatch):
     monkeypatch.setitem(column_names._ENDS, "from", ("from",))
     with pytest.raises(AssertionError):
-        test_the_error_has_the_call("from to", tmp_path)
+        test_the_error_has_the_call("from to")
