@@ -116,8 +116,9 @@ class EventHandlers:
             kind, detail = _REFUSALS[receipt.status]
             expected = receipt.expected
             detail = detail.format(client=client, first=first, last=expected - 1, expected=expected)
-            more = {"retry_after": 60} if receipt.status == FULL else {"expected": expected}
-            return problem(kind, detail, **more)
+            if receipt.status == FULL:
+                return problem(kind, detail, retry_after=60)
+            return problem(kind, detail, expected=expected)
         bad = [answers.BadRow(one.row, one.reason) for one in found.bad[:10]]
         return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
 
