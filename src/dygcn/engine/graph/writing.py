@@ -40,22 +40,12 @@ if not cython.compiled:
         slot_of,
         write,
     )
-    from dygcn.engine.graph.delta import (
-        BatchArrays,
-        EventArrays,
-        GraphArrays,
-        NodeArrays,
-        census,
-        magnitude,
-        number_pairs,
-        overweight,
-        play,
-        touch_nodes,
-    )
+    from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play, touch_nodes
     from dygcn.engine.graph.ghosts import recall
     from dygcn.engine.graph.ticks import stamp
 
 if TYPE_CHECKING:
+    from dygcn.engine.graph.delta import BatchArrays, EventArrays, GraphArrays, NodeArrays
     from dygcn.engine.records import Float64, Nodes
 
 # ---- events ------------------------------------------------------------------------------------------------
