@@ -33,7 +33,7 @@ def test_hashed_rows_are_the_bits_of_words(width, seed):
     assert (rows.dtype, has.tolist()) == (np.int8, [1] * len(KEYS))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     hashes=st.lists(st.integers(0, 30), max_size=30),
     wanted=st.lists(st.integers(0, 40), max_size=60),

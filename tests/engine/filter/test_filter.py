@@ -118,7 +118,9 @@ BUGS = {
     "a weight that comes too late": (
         FILTER, "tops = self._base + (WINDOW - 1)", "tops = self._base + WINDOW", "cut_two_ways", (1,),
     ),
-    "a snapshot that shifts": (FILTER, "found = {", "self._total >>= 1\nfound = {", "cut_two_ways", (1,)),
+    "a read that shifts": (
+        FILTER, "self._weigh(rows)", "self._weigh(rows); self._total >>= 1", "cut_two_ways", (1,),
+    ),
     "a row that a newcomer finds": (FILTER, "kept[rows] = 0", "pass", "play", (2,)),
     "a rebuild that says it is whole too soon": (
         FILTER, "self._base[which] = self._base_of(graph, which)",
@@ -128,8 +130,8 @@ BUGS = {
         FILTER, "self._touch(rows[1])", "pass", "answers_without_edges", (5,),
     ),
     "candidates that paths weigh least": (
-        FILTER, "keep: Int64 = rows[some >= np.partition(some, -CANDIDATES)[-CANDIDATES]]",
-        "keep: Int64 = rows[some <= np.partition(some, -CANDIDATES)[-CANDIDATES]]", "check_candidates", (0,),
+        FILTER, "some = reached[weights[reached] >= least]",
+        "some = reached[weights[reached] <= least]", "check_candidates", (0,),
     ),
     "paths that are walked twice": (LOOPS, "passing[row] = 0", "pass", "check_paths", (0,)),
     "a trial that took the clock back": (

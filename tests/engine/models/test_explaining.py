@@ -21,7 +21,7 @@ from dygcn.testing.dense import walk_vectors
 from dygcn_lab.testbed.seeding import small_model
 from tests.engine.models.test_trial import WIDTH, model_of, rolling_state, what_is_seen
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 NODE = st.integers(0, 9)
 EVENT = st.tuples(
     NODE,

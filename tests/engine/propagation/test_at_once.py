@@ -25,7 +25,7 @@ WIDTH = 5
 LIGHT, ANY = st.just(1.0), st.sampled_from([1.0, 1.0, 2.0, 0.5, 200.0, 3e6])  # two of the last are too much
 NODES = st.one_of(st.integers(0, 3), st.integers(0, 9), st.integers(200, 205))
 QUICK = settings(
-    max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 HUNT = settings(QUICK, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False)
 

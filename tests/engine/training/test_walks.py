@@ -123,7 +123,7 @@ def graphs(draw):
     return A
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(), st.integers(1, 4))
 def test_walks_of_any_graph(A, window):
     check_matrix(A, window)

@@ -241,8 +241,9 @@ class Filter:
             weights[known] = 0.0
             reached = paths[1][weights[paths[1]] > 0]
             if len(reached) > CANDIDATES:
+                # The greatest weights, and all that tie with the last of them.
                 least = np.partition(weights[reached], -CANDIDATES)[-CANDIDATES]
-                some = reached[weights[reached] >= least]  # all that tie with the last, too
+                some = reached[weights[reached] >= least]
                 some = np.append(some, np.setdiff1d(own[0], me)) if linked else some
                 return self._answer[some], self._weighed(graph, node, some, own, paths)
         rows = np.arange(high)
