@@ -24,8 +24,8 @@ from dygcn.cluster.slots import check_shards
 from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
 from dygcn.live.durable.recovery import newest_good
+from dygcn.live.durable.snapshots import KEEP_LOG, KeepLog
 from dygcn.live.durable.storage import layout
-from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 
 if TYPE_CHECKING:
     from dygcn.cluster import ray_shards

@@ -36,14 +36,13 @@ from dygcn.errors import (
     UnsupportedFolder,
 )
 from dygcn.live.durable import past, recovery, snapshots
+from dygcn.live.durable.snapshots import KeepLog, OldSnapshot
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import layout, times
-from dygcn.live.durable.storage import retention as retentions
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE, list_snapshots, own_bytes
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.log_reader import LogReader
-from dygcn.live.durable.storage.retention import KeepLog, OldSnapshot
 from dygcn.live.files import Snapshot
 from dygcn.paper import BaseRecipe
 from dygcn_lab.testbed.seeding import small_model
@@ -208,7 +207,7 @@ class PastMachine(RuleBasedStateMachine):
     def no_more_is_kept_than_is_said(self):
         log, kept = self.live._log, list_snapshots(self.live._folder)
         barriers = [at for at, _ in kept[2:] if log.kind_and_time(at)[0] == Kind.BARRIER]
-        assert len(kept) <= 2 + len(barriers) + retentions.MOST_OLD
+        assert len(kept) <= 2 + len(barriers) + snapshots.MOST_OLD
         first = log._db.execute("SELECT min(seq) FROM entries").fetchone()[0]
         if len(kept) >= 2:
             floor = kept[-1][0] if first == kept[-1][0] else 0
@@ -760,7 +759,7 @@ def test_a_folder_remembers_what_to_keep(tmp_path):
     with dygcn.open(tmp_path / "y") as copy:
         assert copy._snapshots._keep_log == KeepLog.read("2GB")
     with begin(tmp_path / "z") as plain:
-        assert plain._snapshots._keep_log == KeepLog.read(retentions.KEEP_LOG)
+        assert plain._snapshots._keep_log == KeepLog.read(snapshots.KEEP_LOG)
 
 
 def test_a_restored_copy_has_the_past_and_shares_its_model(tmp_path, monkeypatch):
@@ -797,7 +796,7 @@ def test_the_oldest_go_and_the_rest_is_spread(keep_log, size):
         if keep.seconds is not None:
             assert keep.seconds <= reach <= 7 / 6 * keep.seconds + 1
             assert gaps.max() <= keep.seconds / 6 + 1
-            assert len(others) <= retentions.MOST_OLD
+            assert len(others) <= snapshots.MOST_OLD
         else:
             assert size * len(kept) + 100 * (reach - 2) <= keep.size
             assert reach >= {1: 45, 600: 15, 1500: 9}[size]

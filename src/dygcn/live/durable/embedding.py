@@ -24,12 +24,11 @@ from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
 from dygcn.live.durable.offsets import screen
-from dygcn.live.durable.snapshots import SnapshotWriter
+from dygcn.live.durable.snapshots import KeepLog, SnapshotWriter
 from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
 from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.packing import pack, pack_tolerance
-from dygcn.live.durable.storage.retention import KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.finding import as_many, check_alone, many_ids

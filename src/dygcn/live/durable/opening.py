@@ -18,10 +18,10 @@ from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.durable.past import AsOf, PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
 from dygcn.live.durable.redacting import complete_base
+from dygcn.live.durable.snapshots import KEEP_LOG, KeepLog
 from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
 from dygcn.live.view import EmbeddingView

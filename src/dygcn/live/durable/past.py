@@ -23,12 +23,12 @@ from dygcn.errors import (
     OptionError,
 )
 from dygcn.live.durable.recovery import batches, logged_batches, newest_good
+from dygcn.live.durable.snapshots import KEEP_LOG, KeepLog
 from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.layout import LOG_FILE, check_log, list_snapshots
 from dygcn.live.durable.storage.log_reader import LogReader
-from dygcn.live.durable.storage.retention import KEEP_LOG, KeepLog
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.guard import Guard
 from dygcn.live.view import EmbeddingView
