@@ -186,7 +186,7 @@ def test_a_durable_folder_is_not_saved_over(live):
 
 def test_saving_over_a_log_would_be_noticed(live, monkeypatch):
     """The mutant: whatever lies beside a manifest is ours to remove."""
-    monkeypatch.setattr("dygcn.engine.models.folder._is_ours", lambda path: True)
+    monkeypatch.setattr("dygcn.engine.models.folder.check_target", Path)
     with pytest.raises(pytest.fail.Exception):
         test_a_durable_folder_is_not_saved_over(live)
     live._let_go()
