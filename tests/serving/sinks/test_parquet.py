@@ -61,7 +61,7 @@ def test_contract(tmp_path, check):
 
 
 def test_random_sequences(tmp_path):
-    check_random_sequences(lambda: parquet_place(tmp_path), examples=12)
+    check_random_sequences(lambda: parquet_place(tmp_path), examples=6)
 
 
 def test_one_file_for_each_write(sink):
