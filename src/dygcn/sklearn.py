@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn._extras import extra
+from dygcn.engine.records import Float32, Int64
 from dygcn.errors import EventError, OptionError
 from dygcn.live.embedding import start
 from dygcn.live.fitting import fit
@@ -18,13 +21,6 @@ with extra("sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Self
-
-    from numpy.typing import NDArray
-
-    from dygcn.engine.records import Float32, Int64
 
 __all__ = ["NodeEmbedder"]
 

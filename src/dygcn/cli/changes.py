@@ -6,11 +6,12 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.cli.options import (
     IdsCommand,
     events_file,
@@ -23,15 +24,12 @@ from dygcn.cli.options import (
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import rows_of
+from dygcn.engine.records import EventBatch
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.opening import restore as restore_folder
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.embedding import LiveEmbedding, load
-
-if TYPE_CHECKING:
-    from dygcn._progress import Notify
-    from dygcn.engine.records import EventBatch
 
 _BATCH = 10_000
 

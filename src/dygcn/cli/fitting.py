@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from dygcn._progress import Notify
 from dygcn.cli.options import events_file, events_options, folder_argument, kinds_option
 from dygcn.cli.printing import json_option, print_json, progress_bar, show
 from dygcn.engine.models.choices import find_fitting
@@ -21,12 +22,8 @@ from dygcn.live.evaluating import evaluate as evaluate_events
 from dygcn.live.evaluating import plan_of
 from dygcn.live.fitting import fit as fit_events
 from dygcn.live.fitting import phases_of
-from dygcn.live.refitting import PHASES
+from dygcn.live.refitting import PHASES, Refit
 from dygcn.paper import BASES
-
-if TYPE_CHECKING:
-    from dygcn._progress import Notify
-    from dygcn.live.refitting import Refit
 
 _EXPIRE = "Let edges leave so long after their last contact: in units of t, or as in 90d, 12h, 30m."
 

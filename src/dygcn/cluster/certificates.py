@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dygcn._extras import extra
 from dygcn._late import late
 from dygcn.engine._disk import replace_own
 from dygcn.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAME = "dygcn-shards"  # for which every certificate of a cluster is made, whatever the address of a process
 _MADE = "certificate.pem"

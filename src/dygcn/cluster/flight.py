@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from dygcn.cluster.certificates import NAME
+from dygcn.cluster.certificates import NAME, Credentials
+from dygcn.cluster.messages import Members
 from dygcn.cluster.wire import pack, pack_error, unpack, unpack_error
 from dygcn.errors import ClusterError, DygcnError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from dygcn.cluster.certificates import Credentials
-    from dygcn.cluster.messages import Members
 
 _Envelope = tuple[int, int, int, list[bytes]]  # sender, its epoch, receiver, messages
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(_Envelope).decode

@@ -5,20 +5,27 @@ Every method that is about arcs, weights or contacts waits for shards, and so do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from dygcn.cluster.queries import EdgeQuery, NodeQuery, NodeReply, PairQuery, PairReply, SizeQuery, filled
+from dygcn.cluster.queries import (
+    EdgeQuery,
+    NodeQuery,
+    NodeReply,
+    PairQuery,
+    PairReply,
+    ShardQueries,
+    ShardReply,
+    SizeQuery,
+    filled,
+)
 from dygcn.engine.events import join_ids
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ageing import Contacts, Memory
 from dygcn.engine.graph.ids import grown
-
-if TYPE_CHECKING:
-    from dygcn.cluster.queries import ShardQueries, ShardReply
-    from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32, Int64, Nodes
+from dygcn.engine.records import EventBatch, Float32, Float64, IdColumn, Int32, Int64, Nodes
 
 T = TypeVar("T", NodeReply, PairReply)
 

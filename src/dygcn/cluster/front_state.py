@@ -6,18 +6,20 @@ all shards are at the same one, so all reads are of one graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.messages import Events, Move, Remove, Resize
+from dygcn.cluster.messages import Entry, Events, Move, Remove, Resize
 from dygcn.cluster.queries import (
     EdgeQuery,
     OutcomeQuery,
     OutcomeReply,
     RowQuery,
     RowReply,
+    ShardProcesses,
     ShardQueries,
     ShardQuery,
     ShardReply,
@@ -26,24 +28,17 @@ from dygcn.cluster.queries import (
 )
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.graph.tiers import NOBODY_IS_HEAVY
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.contracts import Outcome, StateImage
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.propagation import ExactRule
 from dygcn.engine.propagation.sums import heavy_from
-from dygcn.engine.records import Changed, Parts
+from dygcn.engine.records import Changed, EventBatch, Float32, IdColumn, Int32, Int64, Nodes, Parts
 from dygcn.errors import ClusterError, FeatureError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.cluster.messages import Entry
-    from dygcn.cluster.queries import ShardProcesses
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import EventBatch, Float32, IdColumn, Int32, Int64, Nodes
 
 
 class FrontState(State):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-from dygcn.cluster.messages import Entries, Events
+from dygcn.cluster.messages import Entries, Entry, Events
+from dygcn.cluster.queries import ShardProcesses
 from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
+from dygcn.live.durable.storage.entries import Entry as LogEntry
 from dygcn.live.durable.storage.entries import Kind, check_entries
 from dygcn.live.durable.storage.log import EventLog, reading
 from dygcn.live.durable.storage.packing import unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dygcn.cluster.messages import Entry
-    from dygcn.cluster.queries import ShardProcesses
-    from dygcn.live.durable.storage.entries import Entry as LogEntry
 
 _RECENT = 64  # batches whose end is kept in memory
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dygcn.cluster.certificates import made_in
+from dygcn.cluster.certificates import Certificates, made_in
 from dygcn.cluster.flight import Post
 from dygcn.cluster.messages import (
     SEQUENCER,
     Beat,
+    Entries,
+    EntryLog,
     Failed,
     Fetch,
     Member,
@@ -22,17 +25,11 @@ from dygcn.cluster.messages import (
     Replaced,
     Welcome,
 )
+from dygcn.cluster.queries import Query
 from dygcn.cluster.store import leave_note
 from dygcn.cluster.worker import send_entries
 from dygcn.engine._disk import make_folder, replace_own
 from dygcn.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from dygcn.cluster.certificates import Certificates
-    from dygcn.cluster.messages import Entries, EntryLog
-    from dygcn.cluster.queries import Query
 
 _PAUSE = 0.05  # seconds, where there is no process
 _PATIENCE = 3.0, 60.0  # seconds for a reply: at first, and at most

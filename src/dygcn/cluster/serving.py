@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from dygcn.cluster.launching import launch
 from dygcn.errors import OptionError
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
 from dygcn.serving.service.service import open_in_one_process
-from dygcn.serving.service.settings import Shards
-
-if TYPE_CHECKING:
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.settings import ServiceSettings
+from dygcn.serving.service.settings import ServiceSettings, Shards
 
 
 def open_embedding(settings: ServiceSettings) -> DurableEmbedding:

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dygcn._extras import extra
 from dygcn._late import late
 from dygcn.cluster.messages import HandedOver, Record, ShardSnapshot
 from dygcn.cluster.wire import pack_parts, unpack
 from dygcn.engine._disk import make_folder, replace_own, write_own
+from dygcn.engine.graph.image import GraphImage
 from dygcn.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dygcn.engine.graph.image import GraphImage
 
 T = TypeVar("T")
 _FORMAT = b"dygcn shard 2\n"

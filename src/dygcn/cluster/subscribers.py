@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dygcn.engine.graph.ids import grown
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Int32, Nodes
+from dygcn.engine.records import Int32, Nodes
 
 _NONE = -1
 
