@@ -7,24 +7,8 @@ import pytest
 
 from dygcn.engine.events.wire import decode_events
 from dygcn_lab.soak.promises import bad_input
-from dygcn_lab.soak.promises.bad_input import ARROW, CHECK, JSON, NDJSON, InputTally, as_body, bad_event
+from dygcn_lab.soak.promises.bad_input import ARROW, JSON, NDJSON, InputTally, as_body, bad_event
 from dygcn_lab.soak.promises.mangling import SETTINGS, mangled, questions
-
-
-def test_the_promise_holds_and_the_bugs_are_noticed():
-    finding = CHECK.run(CHECK.quick, 0)
-    assert finding.holds, finding.notes
-    assert finding.mutant_caught
-    assert finding.bad == 0
-    assert finding.figures["applied"] == CHECK.quick - CHECK.quick // 1000
-    assert finding.figures["dead letters"] == CHECK.quick // 1000
-
-
-@pytest.mark.slow
-def test_the_promise_holds_at_full_size():
-    finding = CHECK.run(CHECK.full, 1)
-    assert finding.holds, finding.notes
-    assert (finding.figures["applied"], finding.figures["dead letters"]) == (99_900, 100)
 
 
 @pytest.mark.parametrize("form", [JSON, NDJSON, ARROW])

@@ -12,31 +12,6 @@ from dygcn_lab.soak.promises import damage as check
 from dygcn_lab.testbed.seeding import seeded
 
 
-def test_it_holds_and_a_bug_would_be_noticed():
-    finding = check.CHECK.run(check.CHECK.quick, 0)
-    assert finding.holds, finding.notes
-    assert finding.mutant_caught
-    assert finding.size == check.CHECK.quick
-    files = finding.figures["files"]
-    for state in ("closed", "crashed"):
-        for name in (
-            "manifest.json",
-            "model.safetensors",
-            "graph.safetensors",
-            "log.sqlite3",
-            "log.watermark",
-        ):
-            assert sum(files[f"{state}: {name}"].values()) > 5
-    assert files["crashed: log.sqlite3-wal"][check.DETECTED] > 5
-    assert finding.figures[check.REPORTED] > 20
-
-
-@pytest.mark.slow
-def test_it_holds_at_full_length():
-    finding = check.CHECK.run(check.CHECK.full, 1)
-    assert finding.holds, finding.notes
-
-
 @pytest.mark.parametrize(
     ("owner", "name", "wrong"),
     [

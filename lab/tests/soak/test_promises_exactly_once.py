@@ -10,21 +10,6 @@ from dygcn_lab.soak.promises import exactly_once as check
 from dygcn_lab.testbed.seeding import seeded
 
 
-def test_it_holds_and_a_bug_would_be_noticed():
-    finding = check.CHECK.run(check.CHECK.quick, 0)
-    assert finding.holds, finding.notes
-    assert finding.mutant_caught
-    assert finding.size == check.CHECK.quick
-    assert finding.figures["messages"] > 1000
-    assert min(finding.figures[name] for name in ("repeated", "gaps", "crashes")) > 5
-
-
-@pytest.mark.slow
-def test_it_holds_at_full_length():
-    finding = check.CHECK.run(check.CHECK.full, 1)
-    assert finding.holds, finding.notes
-
-
 def a_new_client_may_begin_anywhere(parts, followed):
     """What overtakes the first of its own hides it: the first one is then taken for a repeat."""
     for part in parts:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dygcn_lab.soak.promises.disk_trace import FULL, ONCE, SHORT, compile_trace
-from dygcn_lab.soak.promises.failed_writes import BEGINNINGS, CHECK, HARMLESS, MUTANTS, Case, Trial, spread
+from dygcn_lab.soak.promises.failed_writes import BEGINNINGS, MUTANTS, Case, Trial, spread
 from dygcn_lab.soak.promises.images import memory_folder
 from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import Script
@@ -33,29 +33,6 @@ def another(process):
     """A trial of which nothing was asked yet."""
     with tempfile.TemporaryDirectory(dir=memory_folder()) as workdir:
         yield Trial(process, Path(workdir), 7)
-
-
-def test_a_failed_write_is_never_hidden_and_the_seeded_bug_would_be_noticed():
-    finding = CHECK.run(CHECK.quick, 0)
-    assert finding.holds, finding
-    assert finding.mutant_caught, finding
-    assert finding.bad == 0
-    assert finding.figures["writes refused by a named error"] > 0
-
-
-@pytest.mark.slow
-def test_a_failed_write_is_never_hidden_at_full_size():
-    finding = CHECK.run(CHECK.full, 1)
-    assert finding.holds, finding
-    assert finding.size > 1000
-    assert {on.rstrip() for on in finding.figures["failures without consequence"]} <= {
-        *(on.rstrip() for on in HARMLESS),
-        *(
-            f"{call} {file}"
-            for call in ("fdatasync", "ftruncate", "pwrite")
-            for file in ("log.sqlite3", "log.sqlite3-wal")
-        ),
-    }
 
 
 def test_every_operation_of_both_runs_is_a_case(trial):

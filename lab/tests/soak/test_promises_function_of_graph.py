@@ -10,21 +10,6 @@ from dygcn_lab.soak.promises import function_of_graph as check
 from dygcn_lab.testbed.seeding import seeded, small_model
 
 
-def test_it_holds_and_a_bug_would_be_noticed():
-    finding = check.CHECK.run(check.CHECK.quick, 0)
-    assert finding.holds, finding.notes
-    assert finding.mutant_caught
-    assert finding.size == check.CHECK.quick
-    assert finding.figures["dense"] >= 30
-    assert (check.CHECK.full, check.BATCHES, check.THREADS) == (15_000, (1, 7, 100, 10_000), (1, 2))
-
-
-@pytest.mark.slow
-def test_it_holds_at_full_length():
-    finding = check.CHECK.run(check.CHECK.full, 1)
-    assert finding.holds, finding.notes
-
-
 def an_event_counts_twice(self):
     """One weight of a batch is added to the graph's strengths again."""
     delta = GRAPH_WRITE(self)

@@ -9,7 +9,7 @@ import pytest
 
 from dygcn_lab.soak.promises import points
 from dygcn_lab.soak.promises.images import memory_folder
-from dygcn_lab.soak.promises.kills import CHECK, Campaign
+from dygcn_lab.soak.promises.kills import Campaign
 from dygcn_lab.soak.promises.life import Event, Order
 from dygcn_lab.soak.promises.script import History, Script
 from dygcn_lab.soak.promises.writer import begin_folder, writer
@@ -29,23 +29,6 @@ def folder():
 
 def heard(said, what):
     return [one for one in said if one.what == what]
-
-
-def test_acknowledged_is_durable_and_the_seeded_bugs_would_be_noticed():
-    finding = CHECK.run(CHECK.quick, 0)
-    assert finding.holds, finding
-    assert finding.mutant_caught, finding
-    assert finding.bad == 0
-    assert finding.size >= CHECK.quick
-    assert finding.figures["kills during recovery"] > 0
-
-
-@pytest.mark.slow
-def test_acknowledged_is_durable_at_full_size():
-    finding = CHECK.run(CHECK.full, 1)
-    assert finding.holds, finding
-    assert finding.figures["kills during recovery"] >= 100
-    assert set(points.POINTS) <= set(finding.figures["kills by place"])
 
 
 def test_a_life_tells_each_request_before_and_after(process, folder):

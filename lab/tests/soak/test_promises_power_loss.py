@@ -16,7 +16,7 @@ from dygcn_lab.soak.promises.disk import Disk, files_of, write_image
 from dygcn_lab.soak.promises.disk_trace import ONCE, compile_trace, read_trace
 from dygcn_lab.soak.promises.images import Examiner, ImageTally, WriterReport, memory_folder
 from dygcn_lab.soak.promises.life import Order
-from dygcn_lab.soak.promises.power_loss import CHECK, Recording, images
+from dygcn_lab.soak.promises.power_loss import Recording, images
 from dygcn_lab.soak.promises.script import STREAM, History, Script
 from dygcn_lab.soak.promises.writer import begin_folder, writer
 
@@ -31,21 +31,6 @@ def process(tmp_path_factory):
 def workdir():
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
         yield Path(name)
-
-
-def test_acknowledged_outlives_a_loss_of_power_and_the_seeded_bugs_would_be_noticed():
-    finding = CHECK.run(CHECK.quick, 0)
-    assert finding.holds, finding
-    assert finding.mutant_caught, finding
-    assert finding.bad == 0
-    assert finding.size == CHECK.quick
-
-
-@pytest.mark.slow
-def test_acknowledged_outlives_a_loss_of_power_at_full_size():
-    finding = CHECK.run(CHECK.full, 1)
-    assert finding.holds, finding
-    assert finding.mutant_caught, finding
 
 
 def test_a_record_is_whole_and_has_lives_of_every_end(process, workdir):

@@ -42,14 +42,7 @@ class Degrees:
 
     @classmethod
     def power_law(cls, nodes: float, arcs: float, greatest: float) -> Degrees:
-        """Return degrees ~ d^-a from 1 to the greatest, with the a that gives so many arcs.
-
-        Examples
-        --------
-        >>> degrees = Degrees.power_law(1e6, 2e7, 1e5)
-        >>> round(float(degrees.nodes.sum())), round(degrees.arcs)
-        (1000000, 20000000)
-        """
+        """Return degrees ~ d^-a from 1 to the greatest, with the a that gives so many arcs."""
         edges = np.unique(np.rint(np.geomspace(1, greatest + 1, _BINS)))
         degree = np.sqrt(edges[:-1] * (edges[1:] - 1))
         low, high = 0.0, 10.0
@@ -73,15 +66,7 @@ class Degrees:
 
 
 def mirrors(degrees: Degrees, shards: int) -> float:
-    """Return how many mirrors all shards have: for each node, the other shards that own a neighbour.
-
-    Examples
-    --------
-    >>> mirrors(Degrees.of(np.array([1, 1])), 2)    # one edge: its ends are apart with a chance of 1/2
-    1.0
-    >>> round(mirrors(Degrees.of(np.full(100, 10_000)), 8) / 100, 3)    # hubs are mirrored everywhere
-    7.0
-    """
+    """Return how many mirrors all shards have: for each node, the other shards that own a neighbour."""
     return float(degrees.nodes @ _holders(degrees.degree, shards))
 
 
@@ -90,13 +75,7 @@ def _holders(degree: Float64, shards: int) -> Float64:
 
 
 def arcs_held(arcs: float, shards: int) -> float:
-    """Return how many arcs all shards store: both arcs of an edge at each of its owners.
-
-    Examples
-    --------
-    >>> arcs_held(100, 1), arcs_held(100, 4)
-    (100.0, 175.0)
-    """
+    """Return how many arcs all shards store: both arcs of an edge at each of its owners."""
     return arcs * (2 - 1 / shards)
 
 
@@ -135,14 +114,6 @@ def told_of(touched: Touched, shards: int) -> Told:
 
     Of a node, a shard is told changes if it has a neighbour before and after, but not those whose other end
     it owns; and the whole row, if it has one after and had none.
-
-    Examples
-    --------
-    >>> one = np.ones(1)
-    >>> edge = Touched(0 * one, one, one, np.zeros(1, np.int64), 0 * one, one)    # the first arc of a node
-    >>> told = told_of(edge, 2)
-    >>> told.changes, told.first_rows
-    (0.0, 0.5)
     """
     if shards == 1:
         return Told()
@@ -186,12 +157,6 @@ def additions(degrees: Degrees, batch: int) -> float:
 
     The two ends add the row of the other end. Each changed node is then added once a batch for every
     neighbour, unless it has so many that one of them does not change its message.
-
-    Examples
-    --------
-    >>> degrees = Degrees.of(np.full(1_000_000, 20))
-    >>> round(additions(degrees, 1)), round(additions(degrees, 10**9))
-    (42, 2)
     """
     speaking = np.where(degrees.degree <= _SILENT, degrees.degree, 0.0)
     changed = -np.expm1(-2 * batch * degrees.degree / degrees.arcs)
@@ -335,18 +300,7 @@ def why_not(found: Needs, demand: Demand, constants: Constants, machine: Machine
 
 
 def front_lacks(found: Needs, demand: Demand, constants: Constants, machine: Machine) -> str:
-    """Return what the front has too little of, however many shards there are, or nothing.
-
-    Examples
-    --------
-    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16, 4e-4, 9, 1e-7, 1_000)
-    >>> for nodes, events in ((1e6, 1e3), (1e8, 1e5), (1e9, 1e3)):
-    ...     demand = Demand(Degrees.power_law(nodes, 20 * nodes, 1e3), events)
-    ...     front_lacks(needs(demand, constants, Machine(), 4), demand, constants, Machine())
-    ''
-    'the front: moved ids'
-    'the front: memory'
-    """
+    """Return what the front has too little of, however many shards there are, or nothing."""
     moved = demand.events * found.moved
     lacking = {
         "memory": found.front_memory > machine.memory * machine.filled,
@@ -357,17 +311,7 @@ def front_lacks(found: Needs, demand: Demand, constants: Constants, machine: Mac
 
 
 def fewest(demand: Demand, constants: Constants, machine: Machine) -> tuple[Needs | None, str]:
-    """Return the needs with the fewest shards (a power of two) that suffice; or None, and why none do.
-
-    Examples
-    --------
-    >>> constants = Constants(500, 100, 20, 4, 17, 74, 30, 3e6, 17, 9, 16, 4e-4, 9, 1e-7, 1_000)
-    >>> degrees = Degrees.power_law(1e6, 2e7, 1e3)
-    >>> fewest(Demand(degrees, 1e3), constants, Machine())[0].shards
-    1
-    >>> fewest(Demand(degrees, 1e7), constants, Machine())
-    (None, 'additions up to 128 shards, then messages up to 4,096 shards')
-    """
+    """Return the needs with the fewest shards (a power of two) that suffice; or None, and why none do."""
     limits: dict[str, int] = {}
     for bits in range(SLOTS.bit_length()):
         found = needs(demand, constants, machine, 1 << bits)

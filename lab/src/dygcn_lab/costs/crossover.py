@@ -33,13 +33,6 @@ def crossing(sizes: Sequence[int], ours: Sequence[float], rival: float) -> float
 
     `sizes` rise, and `ours` is the time of each. Between two sizes times are taken to follow a power of the
     size (a straight line, log-log).
-
-    Examples
-    --------
-    >>> crossing([1, 100, 10_000], [2.0, 20.0, 200.0], 63.24555320336759)
-    1000.0
-    >>> crossing([1, 10], [5.0, 50.0], 3.0), crossing([1, 10], [5.0, 50.0], 51.0)
-    (1.0, None)
     """
     for i, took in enumerate(ours):
         if took < rival:
@@ -52,13 +45,7 @@ def crossing(sizes: Sequence[int], ours: Sequence[float], rival: float) -> float
 
 
 def batch_sizes(edges: int) -> list[int]:
-    """Return 1, 10, 100 ... up to half of the edges, and half of the edges.
-
-    Examples
-    --------
-    >>> batch_sizes(5000)
-    [1, 10, 100, 1000, 2500]
-    """
+    """Return 1, 10, 100 ... up to half of the edges, and half of the edges."""
     most = max(1, edges // 2)
     return sorted({10**power for power in range(len(str(most)))} | {most})
 

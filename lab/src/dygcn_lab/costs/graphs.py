@@ -33,11 +33,6 @@ def graph_events(name: str, seed: int = 0) -> EventBatch:
     `name`: a data set (`dygcn.datasets.names`), a path, or a random graph: ``power-law`` (of ogbn-arxiv's
     size), ``power-law-50k-300k``, ``rmat-1m-10m``, ``steady-1m-10m``, with so many nodes and edges (fewer
     edges where so many hardly fit, and no node without one).
-
-    Examples
-    --------
-    >>> len(graph_events("rmat-1k-5k"))
-    5000
     """
     random = random_graph(name)
     if random is None:
@@ -72,13 +67,7 @@ def graph_parts(name: str, seed: int, missing: Callable[[], int]) -> Iterator[Ev
 
 
 def count_of(text: str) -> int:
-    """Read a number with a unit.
-
-    Examples
-    --------
-    >>> count_of("300k"), count_of("1.5m"), count_of("7")
-    (300000, 1500000, 7)
-    """
+    """Read a number with a unit."""
     if re.fullmatch(_COUNT, text.lower()) is None:
         raise OptionError(f"{text!r} is no number; allowed are 5000, 300k, 1.5m and the like")
     unit = text[-1:].lower()

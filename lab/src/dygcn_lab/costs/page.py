@@ -177,15 +177,7 @@ def read_asked() -> list[Target]:
 
 
 def asked_table(target: Sequence[Target], results: Mapping[str, Result]) -> Table:
-    """Return what was target, what was found, and whether it holds.
-
-    Examples
-    --------
-    >>> wish = Target("at most {limit} times the bare additions", "update", "times_bare", most=2)
-    >>> rows = [{"graph": "g", "events": 1000, "times_bare": 1.5}]
-    >>> asked_table([wish], {"update": {"kind": "update", "batches": rows}}).rows
-    [['at most 2 times the bare additions', 'g, batch of 1,000: 1.5', 'yes']]
-    """
+    """Return what was target, what was found, and whether it holds."""
     rows: list[list[str | Value]] = []
     for each in target:
         found = each.values(results[each.kind]) if each.kind in results else {}

@@ -18,18 +18,6 @@ def fill(shard: Shard, parts: Callable[[], Iterable[EventBatch]]) -> None:
 
     `parts`: yields edges, also those of others. They are read twice, to count them and to write them: so
     lists are as long as they must be from the beginning, and nothing is copied.
-
-    Examples
-    --------
-    >>> from dygcn.cluster.shard import Shard
-    >>> from dygcn.cluster.slots import SlotMap
-    >>> from dygcn.engine.events import read_events
-    >>> from dygcn.engine.models.model import Model
-    >>> model = Model((np.eye(4, dtype=np.float32),) * 3, "int64", "hashed", np.ones(4))
-    >>> shard = Shard(model, 0, SlotMap.even(2), 2)
-    >>> fill(shard, lambda: [read_events([(1, 4)]), read_events([(2, 3), (2, 4)])])
-    >>> len(shard.own_nodes()), {owner: len(ids) for owner, ids in shard.mirrors().items()}
-    (2, {1: 2})
     """
     graph = shard.graph
     for arcs, most in zip((graph.pull, graph.push), _counted(shard, parts), strict=False):

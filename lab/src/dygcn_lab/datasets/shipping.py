@@ -16,17 +16,6 @@ def write_shipped(source_folder: Path, target: str | PathLike[str]) -> None:
 
     Its checksum belongs into ``registry.toml``; other versions of pyarrow write the same events as other
     bytes.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     events = {"src": [0, 1], "dst": [1, 2], "t": [0, 5], "op": [1, 1], "paper": [9201001, 9201002]}
-    ...     pq.write_table(pa.table(events), Path(folder) / "edges.parquet")
-    ...     write_shipped(Path(folder), Path(folder) / "small.parquet")
-    ...     pq.read_table(Path(folder) / "small.parquet").column_names
-    ['src', 'dst', 't', 'op']
     """
     table = pq.read_table(source_folder / "edges.parquet", columns=list(COLUMNS))
     pq.write_table(

@@ -70,15 +70,7 @@ class Question:
 
 
 def ask(stream: Stream, begin: float, end: float, count: int, seed: int = 0) -> list[Question]:
-    """Return questions about events between two shares of the stream, at most so many.
-
-    Examples
-    --------
-    >>> ends = np.array([0, 0, 1, 0]), np.array([2, 3, 2, 2])
-    >>> stream = Stream("two", *ends, np.arange(4.0), np.ones(4, np.int64))
-    >>> [(one.event, one.candidates["all"].tolist(), one.new) for one in ask(stream, 0.7, 1, 9)]
-    [(2, [2, 3], True), (3, [2, 3], False)]
-    """
+    """Return questions about events between two shares of the stream, at most so many."""
     random = np.random.default_rng([seed, 31])
     first, last = int(begin * len(stream)), int(end * len(stream))
     chosen = np.flatnonzero(stream.op[first:last] > 0) + first
@@ -201,14 +193,7 @@ def reciprocal_ranks(
 
 
 def mean_ranks(answers: Float64, others: Float64, masked: Bool) -> Float64:
-    """Return the rank of each answer among its rivals, 1 the best; equal scores share their mean rank.
-
-    Examples
-    --------
-    >>> others = np.array([[3.0, 2.0, 1.0, 9.0]])
-    >>> mean_ranks(np.array([2.0]), others, np.array([[False, False, False, True]]))
-    array([2.5])
-    """
+    """Return the rank of each answer among its rivals, 1 the best; equal scores share their mean rank."""
     above = (others > answers[:, None]) & ~masked
     equal = (others == answers[:, None]) & ~masked
     ranks: Float64 = 1.0 + above.sum(axis=1) + 0.5 * equal.sum(axis=1)

@@ -45,14 +45,7 @@ def choose(
     value: Callable[[dict[str, Any]], float],
     most: int = SETTINGS,
 ) -> Chosen:
-    """Search along one setting after another, two rounds, and try so many settings at most.
-
-    Examples
-    --------
-    >>> grid = {"a": (0, 1, 2), "b": (0, 5)}
-    >>> choose({"a": 0, "b": 0}, grid, lambda one: -abs(one["a"] - 1) - abs(one["b"] - 4))
-    Chosen(settings={'a': 1, 'b': 5}, value=-1, tried=6)
-    """
+    """Search along one setting after another, two rounds, and try so many settings at most."""
     best, tried = dict(start), {tuple(start.items()): value(dict(start))}
     for name in list(grid) * _ROUNDS:
         for option in grid[name] if best.get(_MOOT.get(name, ""), True) else ():

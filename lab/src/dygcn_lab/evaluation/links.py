@@ -98,14 +98,7 @@ def _ask(
 
 
 def f1_above(bar: float, linked: Float64, others: Float64) -> float:
-    """Return the F1 score of "linked" above a threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> f1_above(0.75, np.array([3.0, 2.0, 0.5]), np.array([1.0, 0.0, -1.0]))
-    0.6666666666666666
-    """
+    """Return the F1 score of "linked" above a threshold."""
     right, wrong = float((linked > bar).sum()), float((others > bar).sum())
     return 2 * right / (right + wrong + len(linked))
 
@@ -116,14 +109,7 @@ def median_bar(linked: Float64, others: Float64) -> float:
 
 
 def best_bar(linked: Float64, others: Float64) -> float:
-    """Return the threshold with the greatest F1 score: chosen in training, used in the test.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> best_bar(np.array([3.0, 2.0, 0.5]), np.array([1.0, 0.0, -1.0]))
-    0.0
-    """
+    """Return the threshold with the greatest F1 score: chosen in training, used in the test."""
     scores = np.concatenate((linked, others))
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]

@@ -9,14 +9,7 @@ from dygcn.live.plotting import unit_rows
 
 
 def kept_neighbours(vectors: Float32, place: Float64, count: int = 10) -> float:
-    """Return how many of the nearest rows by cosine are among the nearest in the plane, from 0 to 1.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], np.float32)
-    >>> kept_neighbours(rows, rows.astype(float), count=1)
-    1.0
-    """
+    """Return how many of the nearest rows by cosine are among the nearest in the plane, from 0 to 1."""
     units = unit_rows(vectors)
     apart = ((place[:, None] - place[None]) ** 2).sum(axis=2)
     near, flat = _nearest(-(units @ units.T), count), _nearest(apart, count)

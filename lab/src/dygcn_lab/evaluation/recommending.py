@@ -136,14 +136,6 @@ def ask(
     """Return a question about the pairs of later events that are new, of some items.
 
     Only users with events are asked about, except by the official protocol, which averages over all.
-
-    Examples
-    --------
-    >>> two = Events(np.array([0, 0, 1]), np.array([0, 1, 0]), None, 2, 3)
-    >>> later = Events(np.array([0, 0, 1]), np.array([1, 2, 2]), None, 2, 3)
-    >>> found = ask("two", two, two, later, 10)
-    >>> found.users.tolist(), [one.tolist() for one in found.truth]
-    ([0, 1], [[2], [2]])
     """
     new = np.setdiff1d(later.keys, known.keys)
     user, item = new // later.items, new % later.items
@@ -193,14 +185,7 @@ class Quality:
 
 
 def quality(lists: Int64, truth: tuple[Int64, ...], official: bool = False) -> Quality:
-    """Return how well lists of items foretell what was taken.
-
-    Examples
-    --------
-    >>> found = quality(np.array([[4, 2, -1]]), (np.array([2, 3]),))
-    >>> found.recall.tolist(), found.ndcg.round(3).tolist()
-    ([0.5], [0.387])
-    """
+    """Return how well lists of items foretell what was taken."""
     k = lists.shape[1]
     gains = 1 / np.log2(np.arange(2, k + 2))
     ideal = np.cumsum(gains)

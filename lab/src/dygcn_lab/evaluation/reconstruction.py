@@ -18,12 +18,6 @@ def precision_at(
     `edges`: (m, 2) of the present graph; `k`: how many pairs are looked at; None: as many as there are edges
     in the sample; `sample`: so many nodes are drawn as ends of random edges (uniform nodes of a sparse graph
     hardly have an edge).
-
-    Examples
-    --------
-    >>> two = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], np.float32)
-    >>> precision_at(two, np.array([[0, 1], [2, 3]]), np.random.default_rng(0))
-    1.0
     """
     nodes = np.unique(random.permutation(edges.ravel())[:sample])
     units = unit_rows(vectors[nodes]).astype(np.float32)

@@ -20,15 +20,6 @@ class Seen:
     """The union of all pairs up to a moment, followed moment by moment.
 
     A pair that an event added and another one took away inside the same step was linked, too.
-
-    Examples
-    --------
-    >>> from dygcn_lab.evaluation.steps import Moment
-    >>> one = np.array([1])
-    >>> begun = Moment(np.array([0]), np.array([1]), one, np.array([[0, 1]]))
-    >>> gone = Moment(np.array([0]), np.array([1]), -one, np.empty((0, 2), np.int64))
-    >>> Seen([begun, gone], nodes=3).upto(1).has(np.array([1]), np.array([0])).tolist()
-    [True]
     """
 
     def __init__(self, moments: Sequence[Moment], nodes: int) -> None:

@@ -190,15 +190,7 @@ def _summary(figures: list[float]) -> dict[str, Any]:
 
 
 def table(rows: dict[str, Any]) -> str:
-    """Return accuracies as a table of the page on features.
-
-    Examples
-    --------
-    >>> one = {"accuracy": 0.8, "deviation": 0.01}
-    >>> found = {"walks": one | {"fit_seconds": 2.0}, "walks+given": one | {"fit_seconds": 3.0, "share": 0.5}}
-    >>> print(table({"cora": {"nodes": found, "newcomers": found}}).splitlines()[-1])
-    | cora | 0.800 ± 0.010 | 0.800 ± 0.010 | 0.5 | - | 0.800 | 0.800 |
-    """
+    """Return accuracies as a table of the page on features."""
     lines = []
     for name in [name for name in SETS if name in rows]:
         nodes, late = rows[name]["nodes"], rows[name]["newcomers"]

@@ -21,7 +21,7 @@ from dygcn_lab.experiments.following import LOGIT, OURS
 from dygcn_lab.experiments.unusual import KINDS
 from dygcn_lab.report.panels import OTHERS, panels, save
 from dygcn_lab.report.panels import OURS as BLUE
-from dygcn_lab.report.tables import Table, Value, markdown_table
+from dygcn_lab.report.tables import Value, rows_table
 
 SEALED = ("jodie-wikipedia", "chess", "dnc-email", "bitcoin-alpha", "radoslaw-email")
 _WELL = 0.9  # AUC that was asked for
@@ -57,7 +57,7 @@ def said(row: Measured) -> str:
 
 def main_table(measured: Measured, state: str) -> str:
     """Return a row for each set and kind of candidates."""
-    rows: list[list[str | Value]] = []
+    rows = []
     for name, kind, row in rows_of(measured, state):
         means = {other: mean for other, mean in row["mrr"].items() if other != OURS}
         best = max(means, key=lambda other: means[other])
@@ -82,7 +82,7 @@ def main_table(measured: Measured, state: str) -> str:
         "ours beside all rivals",
         "new pairs: ours, best rival",
     ]
-    return markdown_table(Table("", columns, rows))
+    return rows_table(columns, rows)
 
 
 def _new(row: Measured) -> str:
@@ -97,12 +97,12 @@ def _new(row: Measured) -> str:
 def rivals_table(measured: Measured, state: str) -> str:
     """Return every rival's figure."""
     names = list(next(iter(rows_of(measured, state)))[2]["mrr"])
-    rows: list[list[str | Value]] = []
+    rows = []
     for name, kind, row in rows_of(measured, state):
         best = max(row["mrr"].values())
         figures = [Value(f"{row['mrr'][one]:.3f}", best=row["mrr"][one] == best) for one in names]
         rows.append([name, ASKS[kind], *figures])
-    return markdown_table(Table("", ["data", "candidates", *names], rows))
+    return rows_table(["data", "candidates", *names], rows)
 
 
 def counts(measured: Measured) -> str:
@@ -135,7 +135,7 @@ def _above(found: dict[str, dict[str, str]]) -> int:
 
 def clock_table(now: Measured, positions: Measured) -> str:
     """Return real times beside positions as times."""
-    rows: list[list[str | Value]] = []
+    rows = []
     for name, kind, row in rows_of(positions, NOW):
         real = now[name][NOW][kind]
         best = max(mean for other, mean in row["mrr"].items() if other != OURS)
@@ -143,27 +143,25 @@ def clock_table(now: Measured, positions: Measured) -> str:
         rows.append(
             [name, ASKS[kind], f"{real['mrr'][OURS]:.3f}, {top:.3f}", f"{row['mrr'][OURS]:.3f}, {best:.3f}"]
         )
-    return markdown_table(
-        Table("", ["data", "candidates", "real times: ours, best rival", "positions: ours, best rival"], rows)
+    return rows_table(
+        ["data", "candidates", "real times: ours, best rival", "positions: ours, best rival"], rows
     )
 
 
 def unusual_table(measured: Measured) -> str:
     """Return AUC of planted events by surprise, its rank, and the distance that vectors moved."""
     ways = ("surprise", "rank", "distance")
-    rows: list[list[str | Value]] = [
+    rows = [
         [name, way, *(Value(f"{found[kind][way]:.3f}", best=found[kind][way] >= _WELL) for kind in KINDS)]
         for name, found in measured.items()
         for way in ways
     ]
-    return markdown_table(
-        Table("", ["data", "by", "random partner", "popular partner", "another's partner"], rows)
-    )
+    return rows_table(["data", "by", "random partner", "popular partner", "another's partner"], rows)
 
 
 def sums_table(measured: Measured) -> str:
     """Return how far drawn sums are from whole ones."""
-    rows: list[list[str | Value]] = [
+    rows = [
         [
             name,
             str(each["events"]),
@@ -173,12 +171,12 @@ def sums_table(measured: Measured) -> str:
         ]
         for name, each in ((name, found["sums"]) for name, found in measured.items())
     ]
-    return markdown_table(Table("", ["data", "events", "mean error", "median size", "90 % below"], rows))
+    return rows_table(["data", "events", "mean error", "median size", "90 % below"], rows)
 
 
 def labels_table(measured: Measured) -> str:
     """Return how well labelled events are found."""
-    rows: list[list[str | Value]] = []
+    rows = []
     for name, found in measured.items():
         if "labels" in found:
             each = found["labels"]
@@ -189,18 +187,13 @@ def labels_table(measured: Measured) -> str:
                     *(f"{each[way]:.3f}" for way in ("surprise", "rank", "few events of the asker")),
                 ]
             )
-    return (
-        markdown_table(
-            Table("", ["data", "labelled events", "surprise", "rank", "few events of the asker"], rows)
-        )
-        if rows
-        else "Not run."
-    )
+    columns = ["data", "labelled events", "surprise", "rank", "few events of the asker"]
+    return rows_table(columns, rows) if rows else "Not run."
 
 
 def costs_table(measured: Measured) -> str:
     """Return bytes, microseconds an event of each twin, and microseconds a candidate."""
-    rows: list[list[str | Value]] = []
+    rows = []
     for name, found in measured.items():
         one, many = (found["us an event"][f"batches of {size}"] for size in (1, 100))
         events = [
@@ -217,12 +210,12 @@ def costs_table(measured: Measured) -> str:
         "µs an event, one by one: without, with a history, surprise",
     ]
     columns += ["batches of 100", "µs a candidate, of 1, 100, 1,000", "products of vectors"]
-    return markdown_table(Table("", columns, rows))
+    return rows_table(columns, rows)
 
 
 def short_table(measured: Measured) -> str:
     """Return whether the short evaluation names what the long one names."""
-    rows: list[list[str | Value]] = [
+    rows = [
         [
             name,
             each["sentence"],
@@ -232,8 +225,8 @@ def short_table(measured: Measured) -> str:
         ]
         for name, each in measured.items()
     ]
-    return markdown_table(
-        Table("", ["data", "`dygcn.evaluate`", "long benchmark, surely better", "the same", "seconds"], rows)
+    return rows_table(
+        ["data", "`dygcn.evaluate`", "long benchmark, surely better", "the same", "seconds"], rows
     )
 
 

@@ -79,13 +79,7 @@ def _folder() -> Traversable:
 
 
 def experiment_names() -> list[str]:
-    """Return the names of all experiments, in the order of a page.
-
-    Examples
-    --------
-    >>> experiment_names()[:2]
-    ['freshness', 'freshness-steps']
-    """
+    """Return the names of all experiments, in the order of a page."""
     files = [file for file in _folder().iterdir() if file.name.endswith(".toml")]
     places = {
         file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8")).get("place", 0)

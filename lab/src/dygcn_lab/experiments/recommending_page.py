@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from dygcn_lab.report.tables import rows_table
+
 OURS = "dygcn"
 _HEAD = Path(__file__).with_name("recommending_page.md")
 _MARGIN = -0.005
@@ -29,11 +31,7 @@ def page(folder: Path) -> str:
 
 def table(head: str, lines: list[list[str]]) -> str:
     """Return a table in Markdown; the columns of its head are divided by commas."""
-    columns = head.split(", ")
-    ruled = ["|".join(["", *(" --- " for _ in columns), ""])]
-    return "\n".join(
-        ["| " + " | ".join(columns) + " |", *ruled, *("| " + " | ".join(line) + " |" for line in lines)]
-    )
+    return rows_table(head.split(", "), lines)
 
 
 def interval(difference: list[float]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dygcn_lab.evaluation.paired import compare
 from dygcn_lab.evaluation.recommending import Quality, Question
+from dygcn_lab.report.tables import rows_table
 
 Row = dict[str, Any]
 
@@ -69,8 +70,8 @@ def table(results: dict[str, Any]) -> str:
     |---|---|---|---|---|---|---|---|
     | few, at 10, 9 users | EASE | .1000 | .2000 |  | 0 | 3.0 | 50.0 |
     """
-    head = "question | row | recall | NDCG | recall of ours minus it | CPU s of search | of fit | us each"
-    lines = [f"| {head} |", "|---|---|---|---|---|---|---|---|"]
+    columns = "question", "row", "recall", "NDCG", "recall of ours minus it", "CPU s of search", "of fit"
+    lines = []
     for question, about in results.items():
         asked = f"{question}, at {about['k']}, {about['users']} users"
         for name, row in about["rows"].items():
@@ -81,5 +82,5 @@ def table(results: dict[str, Any]) -> str:
             )
             figures = (f"{row[figure]:.4f}".lstrip("0") for figure in ("recall", "ndcg"))
             costs = row.get("cpu s of search", 0), row["cpu s of fit"], row["us a recommendation"]
-            lines.append(f"| {' | '.join([asked, name, *figures, apart, *map(str, costs)])} |")
-    return "\n".join(lines)
+            lines.append([asked, name, *figures, apart, *map(str, costs)])
+    return rows_table((*columns, "us each"), lines)

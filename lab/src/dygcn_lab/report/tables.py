@@ -26,15 +26,7 @@ class Table:
 
 
 def markdown_table(table: Table) -> str:
-    """Return a table as Markdown; the best of a column is bold, the paper's number in brackets.
-
-    Examples
-    --------
-    >>> print(markdown_table(Table("", ["method", "AUC"], [["ours", Value("0.9", paper="0.8", best=True)]])))
-    | method | AUC |
-    |---|---|
-    | ours | **0.9** (0.8) |
-    """
+    """Return a table as Markdown; the best of a column is bold, the paper's number in brackets."""
     lines = [f"**{table.caption}**", ""] if table.caption else []
     lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
     lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]

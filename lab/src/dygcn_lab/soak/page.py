@@ -28,14 +28,7 @@ class Promise:
 
 
 def read_prose() -> tuple[str, list[Promise], str]:
-    """Return what people wrote: the head of the page, the promises, and what stands behind the results.
-
-    Examples
-    --------
-    >>> _, promises, _ = read_prose()
-    >>> promises[0].name
-    'Acknowledged is durable'
-    """
+    """Return what people wrote: the head of the page, the promises, and what stands behind the results."""
     text = (importlib.resources.files("dygcn_lab.soak.promises") / "page.md").read_text(encoding="utf-8")
     head, listed, *tail = text.split("\n## ")
     found = []

@@ -21,14 +21,7 @@ _LATEST = 20  # positions: an edge is removed at most so long after it came
 
 @dataclass(frozen=True, slots=True)
 class ShardScript:
-    """What is sent.
-
-    Examples
-    --------
-    >>> script = ShardScript(seed=1, edges=6_000, size=100)
-    >>> len(script.batch(7)), script.batch(7).op.tolist() == script.batch(7).op.tolist()
-    (100, True)
-    """
+    """What is sent."""
 
     seed: int
     edges: int  # of the graph at first

@@ -27,14 +27,7 @@ def _unshifted(x: int, bits: int) -> int:
 
 
 def ids_of_one_place(count: int, bits: int = 30) -> list[int]:
-    """Return int64 ids whose public keys all end with so many zero bits.
-
-    Examples
-    --------
-    >>> from dygcn.engine.events.keys import keys_of_ints
-    >>> (keys_of_ints(np.array(ids_of_one_place(3))) & np.uint64(2**30 - 1)).tolist()
-    [0, 0, 0]
-    """
+    """Return int64 ids whose public keys all end with so many zero bits."""
     ids = []
     for i in range(1, count + 1):
         x = _unshifted(i << bits, 31) * _BACK[0] & _MASK
@@ -44,14 +37,7 @@ def ids_of_one_place(count: int, bits: int = 30) -> list[int]:
 
 
 def names_of_one_key(count: int, seed: int = 0) -> list[str]:
-    """Return different strings of one length and one public key (FNV-1a over their bytes).
-
-    Examples
-    --------
-    >>> names = names_of_one_key(1000)
-    >>> len(set(names)), len({len(name) for name in names}), len({fnv_1a(name.encode()) for name in names})
-    (1000, 1, 1)
-    """
+    """Return different strings of one length and one public key (FNV-1a over their bytes)."""
     rng, state = random.Random(seed), _BASIS
     blocks: list[tuple[str, str]] = []
     while 1 << len(blocks) < count:

@@ -42,12 +42,6 @@ def dense_sums(
 
     Edges are (user, item) -> time; of a graph without kinds every edge both ways. Half-lives are of edges in
     sums and in counts; 0: they do not age.
-
-    Examples
-    --------
-    >>> found = dense_sums({("ann", "tea"): None, ("bob", "tea"): None}, {"tea": [3]}, 1, (0.0, 0.0), None)
-    >>> found["said"], found["total"], found["recent"]
-    ({'ann': [48], 'bob': [48]}, {'tea': [96]}, {'tea': 2})
     """
     taste: dict[Hashable, list[int]] = {}
     said: dict[Hashable, list[int]] = {}

@@ -134,19 +134,7 @@ class DividedState(FrontState):
 
 
 def divide(state: State, shards: int, every: int = 1_000) -> DividedState:
-    """Return the same graph on shards in this process.
-
-    Examples
-    --------
-    >>> import dygcn
-    >>> from dygcn.live.embedding import LiveEmbedding
-    >>> live = dygcn.fit([("ann", "bob"), ("bob", "cat"), ("cat", "dan")], dim=8)
-    >>> on_shards = LiveEmbedding(divide(live._state, 3))
-    >>> for each in (live, on_shards):
-    ...     _ = each.update(add=[("dan", "eve")], remove=[("ann", "bob")])
-    >>> on_shards.digest() == live.digest()
-    True
-    """
+    """Return the same graph on shards in this process."""
     log, slots = MemoryLog(), SlotMap.even(shards)
     log.shards = processes = MemoryShards(state.model, log, every)
     image = state.image()[0].graph

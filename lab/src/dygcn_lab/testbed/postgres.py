@@ -160,14 +160,7 @@ def _as_user(user: int, group: int) -> dict[str, Any]:
 
 @contextmanager
 def postgres_server(*options: str) -> Iterator[PostgresServer]:
-    """Run PostgreSQL with pgvector at hand; further options go to its command line.
-
-    Examples
-    --------
-    >>> with postgres_server("-c", "synchronous_commit=off") as server:  # doctest: +SKIP
-    ...     server.url
-    'postgresql://postgres@/postgres?host=/tmp/dygcn-f3k2'
-    """
+    """Run PostgreSQL with pgvector at hand; further options go to its command line."""
     with tempfile.TemporaryDirectory(prefix="dygcn-") as folder:
         server = PostgresServer(Path(folder), options)
         try:

@@ -41,18 +41,7 @@ class Served:
 
 @contextmanager
 def served(settings: ServiceSettings) -> Iterator[Served]:
-    """Serve in a thread until the end of the block, then drain.
-
-    Examples
-    --------
-    >>> import dygcn, tempfile
-    >>> from urllib.request import urlopen
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     dygcn.fit([(1, 2), (2, 3)], dim=4).save(f"{folder}/graph")
-    ...     with served(on_loopback(f"{folder}/graph")) as one:
-    ...         urlopen(f"{one.address}/livez").read()
-    b'{"alive":true}'
-    """
+    """Serve in a thread until the end of the block, then drain."""
     service = Service(check_settings(settings), open_embedding)
     app = make_app(service)
     listens, addresses = threading.Event(), []

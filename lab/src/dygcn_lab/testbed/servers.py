@@ -26,13 +26,7 @@ class ServerFailed(DygcnError, RuntimeError):
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on now.
-
-    Examples
-    --------
-    >>> 1024 <= free_port() <= 65535
-    True
-    """
+    """Return a port of the loopback address that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
@@ -166,14 +160,7 @@ def running(
 
 @contextmanager
 def nats_server(*options: str) -> Iterator[Server]:
-    """Run a NATS server with JetStream; further options go to its command line.
-
-    Examples
-    --------
-    >>> with nats_server() as server:  # doctest: +SKIP
-    ...     server.url
-    'nats://127.0.0.1:39143'
-    """
+    """Run a NATS server with JetStream; further options go to its command line."""
     program = find_program("nats-server")
 
     def command(port: int, folder: Path) -> list[str]:
@@ -224,14 +211,7 @@ class KafkaMock:
 
 @contextmanager
 def kafka_mock(brokers: int = 1) -> Iterator[KafkaMock]:
-    """Run a mock of a Kafka cluster; a topic is there, with four partitions, once it is asked for.
-
-    Examples
-    --------
-    >>> with kafka_mock() as kafka:  # doctest: +SKIP
-    ...     kafka.servers
-    '127.0.0.1:41321'
-    """
+    """Run a mock of a Kafka cluster; a topic is there, with four partitions, once it is asked for."""
     cluster = KafkaMock(brokers)
     try:
         yield cluster

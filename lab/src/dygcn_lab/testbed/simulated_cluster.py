@@ -73,13 +73,6 @@ class SimulatedCluster:
     """A run.
 
     `seed`: decides everything; `weather`: none: drawn, too.
-
-    Examples
-    --------
-    >>> run = SimulatedCluster(7)
-    >>> run.run()
-    >>> run.wrong
-    []
     """
 
     def __init__(self, seed: int, weather: Weather | None = None) -> None:

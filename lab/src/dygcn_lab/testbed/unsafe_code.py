@@ -34,15 +34,7 @@ _METHODS = {"enable_load_extension", "load_extension", "read_pickle"}
 
 
 def unsafe_code(source: str) -> list[str]:
-    """Return the calls in a source that would execute their input, with their lines.
-
-    Examples
-    --------
-    >>> unsafe_code("x = np.load('x.npy', allow_pickle=True)")
-    ['line 1: allow_pickle lets a file of arrays run code']
-    >>> unsafe_code("x = np.load('x.npy', allow_pickle=False)")
-    []
-    """
+    """Return the calls in a source that would execute their input, with their lines."""
     found = [
         (node.lineno, reason)
         for node in ast.walk(ast.parse(source))

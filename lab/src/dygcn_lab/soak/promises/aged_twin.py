@@ -88,13 +88,6 @@ class AgedTwin:
 
     `kinds`: whether the ends of an event are of two kinds; `span`: how long an edge stays after its last
     contact; infinity: until it is removed.
-
-    Examples
-    --------
-    >>> twin = AgedTwin(kinds=True, span=5.0)
-    >>> twin.apply([(1, 2, 0.0, 1, 1.0), (1, 3, 4.0, 1, 1.0)], now=5.0)
-    >>> twin.edges, twin.expired
-    ({('user:1', 'item:3'): (4.0, 1.0)}, 1)
     """
 
     def __init__(self, kinds: bool, span: float = math.inf) -> None:

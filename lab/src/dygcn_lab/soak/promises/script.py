@@ -31,12 +31,6 @@ class Script:
     `seed`: decides every step; `rule`: ``"exact"``; ``"aged"``, the same with sums of a filter that grow old
     and edges that expire; or ``"rolling"``, where other cuts of the same events show in the vectors;
     `others`: one step in so many is no message but a change that only a snapshot keeps; 0: none.
-
-    Examples
-    --------
-    >>> script = Script(seed=1)
-    >>> script.kind(0), script.group(0)[0]
-    ('events', 0)
     """
 
     seed: int
@@ -156,14 +150,7 @@ class Script:
 
 @dataclass(slots=True)
 class History:
-    """The digest of all bits after every step of a script, from a run in memory that nothing interrupts.
-
-    Examples
-    --------
-    >>> history = History(Script(seed=1))
-    >>> history.place(history.digest(5), 5, first=3, last=8)
-    5
-    """
+    """The digest of all bits after every step of a script, from a run in memory that nothing interrupts."""
 
     script: Script
     _digests: dict[int, str] = field(default_factory=dict)
