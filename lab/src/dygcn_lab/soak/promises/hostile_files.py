@@ -219,43 +219,33 @@ def _packed(**changes: object) -> bytes:
 
 
 def _log_cases() -> Iterator[tuple[str, Build]]:
-    yield from _table_cases()
+    yield from _TABLES.items()
     yield from _entry_cases()
     yield from _log_file_cases()
 
 
-def _table_cases() -> Iterator[tuple[str, Build]]:
-    """Tables that are others, or too large."""
-    yield "log: a trigger", _sql("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END")
-    yield (
-        "log: a trigger named as a table",
-        _sql("CREATE TRIGGER entries AFTER INSERT ON dead_letters BEGIN DELETE FROM entries; END"),
-    )
-    yield "log: a view", _sql("CREATE VIEW v AS SELECT load_extension('x')")
-    yield "log: a virtual table", _sql("CREATE VIRTUAL TABLE v USING fts5(x)")
-    yield (
-        "log: entries without an end",
-        _sql(
-            "DROP TABLE entries",
-            "CREATE VIEW entries AS WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n) "
-            "SELECT seq, 1 batch_id, 'events' kind, '' stream, 0 position, x'' body, x'' chain, 0 logged, "
-            "x'' seal FROM n",
-        ),
-    )
-    yield "log: other columns", _sql("ALTER TABLE entries ADD COLUMN more DEFAULT 7")
-    yield (
-        "log: a body of 90 million bytes",
-        _sql("UPDATE entries SET body = zeroblob(90000000) WHERE seq = 2"),
-    )
-    yield (
-        "log: twelve bodies of 20 million bytes",
-        _sql(
-            "WITH RECURSIVE n(seq) AS (SELECT 4 UNION ALL SELECT seq + 1 FROM n LIMIT 12) "
-            "INSERT INTO entries SELECT seq, seq, 'events', '', -1, zeroblob(20000000), zeroblob(16), 7, x'' "
-            "FROM n"
-        ),
-    )
-    yield "log: a genesis of 60 million bytes", _sql("UPDATE about SET value = zeroblob(60000000)")
+_TABLES = {  # that are others, or too large
+    "log: a trigger": _sql("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
+    "log: a trigger named as a table": _sql(
+        "CREATE TRIGGER entries AFTER INSERT ON dead_letters BEGIN DELETE FROM entries; END"
+    ),
+    "log: a view": _sql("CREATE VIEW v AS SELECT load_extension('x')"),
+    "log: a virtual table": _sql("CREATE VIRTUAL TABLE v USING fts5(x)"),
+    "log: entries without an end": _sql(
+        "DROP TABLE entries",
+        "CREATE VIEW entries AS WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n) "
+        "SELECT seq, 1 batch_id, 'events' kind, '' stream, 0 position, x'' body, x'' chain, 0 logged, "
+        "x'' seal FROM n",
+    ),
+    "log: other columns": _sql("ALTER TABLE entries ADD COLUMN more DEFAULT 7"),
+    "log: a body of 90 million bytes": _sql("UPDATE entries SET body = zeroblob(90000000) WHERE seq = 2"),
+    "log: twelve bodies of 20 million bytes": _sql(
+        "WITH RECURSIVE n(seq) AS (SELECT 4 UNION ALL SELECT seq + 1 FROM n LIMIT 12) "
+        "INSERT INTO entries SELECT seq, seq, 'events', '', -1, zeroblob(20000000), zeroblob(16), 7, x'' "
+        "FROM n"
+    ),
+    "log: a genesis of 60 million bytes": _sql("UPDATE about SET value = zeroblob(60000000)"),
+}
 
 
 def _entry_cases() -> Iterator[tuple[str, Build]]:
