@@ -12,7 +12,7 @@ from typing import Any
 from dygcn.engine.models import folder
 from dygcn.errors import WriteFailed
 from dygcn.live.durable import opening
-from dygcn.live.durable.storage import layout, log
+from dygcn.live.durable.storage import layout, sqlite_file
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.watermark import Watermark
 from dygcn.live.durable.write_ahead import WriteAhead
@@ -173,13 +173,13 @@ def snapshots_not_synced() -> None:
 def settle_nothing() -> None:
     """Take what a process that died left for durable, wherever it stands."""
     EventLog._checkpoint = lambda self: None  # type: ignore[method-assign]
-    vars(log).update(write_again=lambda file: None)
+    vars(sqlite_file).update(write_again=lambda file: None)
     vars(layout).update(sync_names=lambda folder: None)
 
 
 def trust_the_next_sync() -> None:
     """Take what a failed sync left in the cache for written, once another sync has worked."""
-    vars(log).update(write_again=lambda file: None)
+    vars(sqlite_file).update(write_again=lambda file: None)
 
 
 def leave_the_journal_to_sqlite() -> None:
