@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dygcn.engine.events import join_events, python_ids, read_events, rows_of
 from dygcn.errors import OptionError
 from dygcn.live.durable import source_batch as module
-from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, whole
+from dygcn.live.durable.source_batch import APPLIED, Receipt, SourceBatch, as_texts, groups, read_offset
 from dygcn.live.durable.storage.dead_letters import DeadLetter
 
 MANY = read_events([(n, n + 1) for n in range(10)])
@@ -59,10 +59,10 @@ def test_a_stream_and_position_that_can(stream, position):
 
 
 def test_whole_numbers():
-    assert [type(whole(n)) for n in (3, np.int64(3), np.uint8(3))] == [int] * 3
+    assert [type(read_offset(n)) for n in (3, np.int64(3), np.uint8(3))] == [int] * 3
     for wrong in (1.0, "1", None):
         with pytest.raises(OptionError, match="whole number"):
-            whole(wrong)
+            read_offset(wrong)
 
 
 # ---- without what was applied before -----------------------------------------------------------------

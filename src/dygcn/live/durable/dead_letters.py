@@ -113,10 +113,10 @@ def _is_dated(event: bytes) -> bool:
 
 def still_dead(parts: Sequence[SourceBatch], log: EventLog) -> Sequence[SourceBatch]:
     """Leave out events of dead letters that another replay has deleted meanwhile."""
-    asked = [number for part in parts for number, _ in part.replayed]
-    if not asked:
+    numbers = [number for part in parts for number, _ in part.replayed]
+    if not numbers:
         return parts
-    left = {number for number, _ in log.letters(asked)}
+    left = {number for number, _ in log.letters(numbers)}
     kept = []
     for part in parts:
         kept.append(part.of_letters(left) if part.replayed else part)

@@ -25,7 +25,14 @@ from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
 from dygcn.live.durable.offsets import screen
 from dygcn.live.durable.snapshots import KeepLog, SnapshotWriter
-from dygcn.live.durable.source_batch import Receipt, SourceBatch, groups, one_by_one, whole, without_refused
+from dygcn.live.durable.source_batch import (
+    Receipt,
+    SourceBatch,
+    groups,
+    one_by_one,
+    read_offset,
+    without_refused,
+)
 from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.packing import pack, pack_tolerance
@@ -105,7 +112,7 @@ class DurableEmbedding(EmbeddingView):
             return self._remove_nodes(remove_nodes)
         model = self.model
         batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
-        part = SourceBatch(batch, stream, whole(offset), now=None if now is None else moment(now))
+        part = SourceBatch(batch, stream, read_offset(offset), now=None if now is None else moment(now))
         part.check()
         with self._ahead.one_writer():
             last = self._offsets.last_of(stream) if stream else None

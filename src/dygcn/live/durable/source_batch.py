@@ -179,12 +179,12 @@ def one_by_one(
     return done
 
 
-def whole(position: object) -> int:
-    """Return an offset as a Python int, which the log can store; raise OptionError if it is not whole."""
+def read_offset(offset: object) -> int:
+    """Return an offset as a Python int, which the log can store; raise OptionError if it is no integer."""
     try:
-        return operator.index(position)  # type: ignore[arg-type]
+        return operator.index(offset)  # type: ignore[arg-type]
     except TypeError:
-        raise OptionError(f"offset is {position!r}; allowed is a whole number") from None
+        raise OptionError(f"offset is {offset!r}; allowed is a whole number") from None
 
 
 def as_texts(batch: EventBatch, rows: Int64) -> list[str]:
