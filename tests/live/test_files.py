@@ -259,7 +259,7 @@ def test_another_format_is_said_to_be_one(saved, live, monkeypatch, number):
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(folders, "FORMAT", number)
         live.save(saved)
-    said = f"has format {number}; this version of dygcn reads {folders.FORMAT}"
+    said = f"has format {number}; this version of dygcn reads 3 and 4"
     with pytest.raises(UnsupportedFolder, match=said):
         dygcn.load(saved)
 

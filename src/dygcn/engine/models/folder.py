@@ -22,6 +22,7 @@ from dygcn.engine._disk import is_private, keep_private, sync_file, sync_names
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 
 FORMAT = 4
+READ = (3, FORMAT)  # 3 has no other contents: it was written where settings of 4 did not occur
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20  # names of streams are in it: 20,000, of up to 200 bytes
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -210,9 +211,9 @@ def _read_manifest(folder: Path) -> Manifest:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFolder(f"{file} cannot be read: {error}") from None
-    if manifest.format != FORMAT and manifest.checksum == _checksum(manifest):
+    if manifest.format not in READ and manifest.checksum == _checksum(manifest):
         raise UnsupportedFolder(
-            f"{folder} has format {manifest.format}; this version of dygcn reads {FORMAT}"
+            f"{folder} has format {manifest.format}; this version of dygcn reads {READ[0]} and {FORMAT}"
         )
     # The bytes themselves, too: a change that parses to the same value is still a change.
     if manifest.checksum != _checksum(manifest) or content != _encode(manifest):
