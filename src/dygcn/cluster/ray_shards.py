@@ -7,16 +7,20 @@ import os
 import tempfile
 import threading
 import uuid
+from collections.abc import Iterable
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from dygcn._extras import extra
+from dygcn.cluster.certificates import Certificates
+from dygcn.cluster.messages import EntryLog, ShardSnapshot
 from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.store import SnapshotFolder, fetch_folder, has_folder, leave_folder, read_note
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.propagation.threads import set_threads
 from dygcn.errors import ClusterError, OptionError
@@ -37,12 +41,6 @@ with extra("ray"):
     )
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dygcn.cluster.certificates import Certificates
-    from dygcn.cluster.messages import EntryLog, ShardSnapshot
-    from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
 _MODEL = "model"  # its folder in the store

@@ -13,11 +13,12 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from dygcn._extras import extra
 from dygcn.errors import OptionError
 from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.settings import CurrentSettings
 
 with extra("serve"):
     from starlette.concurrency import run_in_threadpool
@@ -28,8 +29,6 @@ with extra("serve"):
     else:
         from backports import zstd
 
-if TYPE_CHECKING:
-    from dygcn.serving.service.settings import CurrentSettings
 
 CODINGS = ("zstd", "gzip")  # as preferred
 _SHORTEST = 4 << 10  # bytes of an answer that is compressed; a vector of 128 numbers has 1,550

@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from dygcn._extras import extra
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.histories import FeedCursor
 from dygcn.schema import answers
 from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode
 from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import COUNT, CURSOR, EVENT_STREAM, SECONDS, Param, route
 from dygcn.serving.service.web import RequestParser, respond, seconds, whole
 
@@ -23,9 +25,6 @@ with extra("serve"):
     from starlette.responses import Response, StreamingResponse
     from starlette.types import Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.observations import Observations
 
 _LONGEST_WAIT = 60.0  # seconds
 _QUIET = 15.0  # seconds after which a silent stream says that it lives

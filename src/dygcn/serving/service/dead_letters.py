@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.schema import answers, requests
+from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.events import apply_part
+from dygcn.serving.service.ingest_queue import IngestQueue
 from dygcn.serving.service.routes import COUNT, IDS, IDS_IN_QUERY, NUMBER, TEXT, WHOLE, Param, route
 from dygcn.serving.service.web import RequestParser, respond, respond_beside, run_in_threadpool, whole
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.clock import EventClock
-    from dygcn.serving.service.ingest_queue import IngestQueue
 
 _HIGHEST = 2**62
 

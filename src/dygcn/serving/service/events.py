@@ -6,13 +6,18 @@ import dataclasses
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.offsets import CLIENT
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.schema import answers
+from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import ARROW, FORMS, ID, JSON, NAME, NDJSON, NUMBER, Param, route
@@ -27,13 +32,6 @@ from dygcn.serving.service.web import (
     whole,
     written,
 )
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.clock import EventClock
 
 _LONGEST_NAME = 100  # of a client, in characters
 _HIGHEST = 2**62

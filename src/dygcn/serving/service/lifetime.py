@@ -10,17 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from dygcn.errors import DygcnError
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.web import arrow_answer
-
-if TYPE_CHECKING:
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.observations import Observations
 
 _LOG = logging.getLogger(__name__)
 _FOR_REQUESTS, _LONGEST_FOR_REQUESTS = 0.3, 10.0  # of the whole; seconds

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models.links import KINDS
-from dygcn.engine.records import DEFAULT_K
+from dygcn.engine.records import DEFAULT_K, Float64
 from dygcn.errors import OptionError, UnknownNode
-from dygcn.live.finding import check_kind, linked_nodes
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.finding import Scored, check_kind, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for
 from dygcn.live.scoring import to_probabilities
+from dygcn.live.view import EmbeddingView
 from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import BOOLEAN, COUNT, ID, IDS, KIND, LINKS, K, Param, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import RequestParser, one_of, respond_beside, whole
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.engine.records import Float64
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.live.finding import Scored
-    from dygcn.live.view import EmbeddingView
-    from dygcn.serving.service.observations import Observations
 
 Id = int | str
 

@@ -6,26 +6,22 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dygcn.engine.events import python_ids
+from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import NoSuchPast, UnknownNode
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.past import PastEmbedding, open_past, read_moment
 from dygcn.schema import answers, requests
 from dygcn.serving.service.ingest_queue import Overloaded
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import ARROW, AS_OF, ID, route
 from dygcn.serving.service.web import RequestParser, arrow_answer, looks, respond, run_in_threadpool
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.engine.records import Float32, Nodes
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.observations import Observations
 
 _UNTIL_STRAIGHT = 0.25  # seconds of waiting for an update, after which a shard is read without the lock
 _SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dygcn.engine.events import read_update
 from dygcn.engine.events.wire import decode_events, without_forgets
+from dygcn.engine.records import EventBatch
 from dygcn.errors import OptionError
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.finding import Scored
 from dygcn.live.recommending import EVERYONE
 from dygcn.live.what_if import TrialMoves
 from dygcn.schema import answers, requests
+from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import (
     PATHS_A_ROW,
     RowBudget,
@@ -24,20 +30,11 @@ from dygcn.serving.service.cost_estimate import (
     expected_rows_one_by_one,
     rows_of_paths,
 )
+from dygcn.serving.service.ingest_queue import Answer, IngestQueue
 from dygcn.serving.service.links import scored_nodes, scores_of_pairs
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import route
 from dygcn.serving.service.web import RequestParser, respond, written
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.engine.records import EventBatch
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.live.finding import Scored
-    from dygcn.serving.service.clock import EventClock
-    from dygcn.serving.service.ingest_queue import Answer, IngestQueue
-    from dygcn.serving.service.observations import Observations
 
 _ROWS_AN_EVENT = 200  # that count for an event which is tried by itself, however little it touches
 _TWICE = 2  # a trial writes its change, and writes it back

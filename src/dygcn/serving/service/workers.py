@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,25 +17,22 @@ from dygcn.engine.events import join_events
 from dygcn.engine.events.wire import BadEvent, Decoded, decode_events
 from dygcn.engine.records import History, Message
 from dygcn.errors import DygcnError, EventError, OtherHistory, SourceError
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.live.durable.storage.layout import keep_cursor, read_cursor
 from dygcn.serving.observing.events import Reachable, note
+from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.ingest_queue import (
     Closing,
     IngestQueue,
     Overloaded,
     dead_letters_of,
 )
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.sinks import OnOtherHistory, Sink
 from dygcn.serving.sinks.histories import admit, described
 from dygcn.serving.sources import Source
-
-if TYPE_CHECKING:
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.live.durable.feed import Feed
-    from dygcn.serving.service.clock import EventClock
-    from dygcn.serving.service.observations import Observations
-    from dygcn.serving.sinks import OnOtherHistory
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0
 _ROWS, _BETWEEN = 1_000, 0.1
