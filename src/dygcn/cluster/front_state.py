@@ -141,7 +141,7 @@ class FrontState(State):
         """The rule, whose rows are at the owners of nodes."""
         return self.rule  # type: ignore[return-value]
 
-    def reading(self) -> FrontState:  # type: ignore[override]
+    def reading(self) -> FrontState:
         """Return what reads vectors."""
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from dygcn.errors import ConcurrentUse, OpenTrial
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_V = TypeVar("_V", bound="Guarded")
+_Method = TypeVar("_Method", bound="Callable[..., Any]")
 _BUSY = (
     "another thread is using this embedding; use it from one thread, or hold a lock of your own around every "
     "call (a durable embedding has one: with live.lock)"
@@ -101,17 +101,11 @@ class Guard:
         return Guard, (self._state,)  # a copy has a lock of its own
 
 
-class Guarded(Protocol):
-    """An object with a guard."""
-
-    _guard: Guard
-
-
-def guarded(method: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_V, _P], _R]:
-    """Run a method under the guard: one thread at a time, and never on a torn state."""
+def guarded(method: _Method) -> _Method:
+    """Run a method of an object with a `_guard` under it: one thread at a time, and never on a torn state."""
 
     @functools.wraps(method)
-    def call(self: _V, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+    def call(self: Any, /, *arguments: Any, **options: Any) -> Any:
         return self._guard.run(method, self, *arguments, **options)
 
-    return call
+    return cast("_Method", call)

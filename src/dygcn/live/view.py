@@ -53,13 +53,6 @@ from dygcn.live.vector_view import VectorView
 from dygcn.live.what_if import TrialBlock
 
 
-class ScoreOptions(TypedDict, total=False):
-    """The options of `EmbeddingView.score`."""
-
-    probability: bool
-    missing: str
-
-
 class RecommendOptions(TypedDict, total=False):
     """The options of `EmbeddingView.recommend`."""
 
@@ -73,14 +66,18 @@ class EmbeddingView(VectorView):
     """The queries that `LiveEmbedding` and `DurableEmbedding` share, one thread at a time."""
 
     @overload
-    def score(self, a: OneId, b: OneId, links: str = ..., **how: Unpack[ScoreOptions]) -> float: ...
-
-    @overload
-    def score(self, a: OneId, b: ManyIds, links: str = ..., **how: Unpack[ScoreOptions]) -> Float64: ...
+    def score(
+        self, a: OneId, b: OneId, links: str = ..., *, probability: bool = ..., missing: str = ...
+    ) -> float: ...
 
     @overload
     def score(
-        self, a: ManyIds, b: OneId | ManyIds, links: str = ..., **how: Unpack[ScoreOptions]
+        self, a: OneId, b: ManyIds, links: str = ..., *, probability: bool = ..., missing: str = ...
+    ) -> Float64: ...
+
+    @overload
+    def score(
+        self, a: ManyIds, b: OneId | ManyIds, links: str = ..., *, probability: bool = ..., missing: str = ...
     ) -> Float64: ...
 
     @guarded

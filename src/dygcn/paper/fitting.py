@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -143,8 +144,8 @@ def _fit_base(
         return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
     if base == "hashed":
         orders = max(choices.orders, 2)
-        ours = {"rule": "exact", "features": "hashed", "base": None, "labels": None, "recipe": None}
-        exact = dataclasses.replace(choices, orders=orders, **ours)
+        ours: dict[str, Any] = {"features": "hashed", "base": None, "labels": None, "recipe": None}
+        exact = dataclasses.replace(choices, rule="exact", orders=orders, **ours)
         model = fit_exact(FitTask(batch, parts, exact, progress), Recipe()).model
         weights = dict(zip(model.weight_names, model.weights, strict=True))
         return Base("hashed", recipe.base, weights), exact_tables(model, parts, history)

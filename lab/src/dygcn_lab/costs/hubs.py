@@ -144,7 +144,7 @@ class Worker:
                 edge = self.names[hub], self.names[light[-1]]
                 took = []
                 for way in ways:
-                    live.update(**{way: edges})
+                    live.update(**{way: edges})  # type: ignore[arg-type]
                     took.append(self._toggled(edge))
                 at, usual = took
                 found.append({"bound": bound, "mean": np.mean(at), "most": max(at), "usual": np.mean(usual)})

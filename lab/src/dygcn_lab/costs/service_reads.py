@@ -151,8 +151,8 @@ def measure_folder(
                 busy = side_by_side(wrk, ours, other, seconds, repeats)
                 held = mark()
             sequence = httpx.get(f"{address}/v1/status").json()["sequence"]
-    for one in waits:
-        one["times_quiet"] = one["p99_ms"] / waits[0]["p99_ms"]
+    for wait in waits:
+        wait["times_quiet"] = wait["p99_ms"] / waits[0]["p99_ms"]
     return {
         "answer_bytes": len(body),
         "rounds": [{"while": "nothing is written", **quiet}, {"while": "events are applied", **busy}],

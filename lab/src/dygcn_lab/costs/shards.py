@@ -76,7 +76,7 @@ class Counts:
 
     def count(self, told: MirrorUpdate) -> None:
         """Count a message."""
-        if len(told):
+        if len(told.node) + len(told.new):
             self.messages += 1
             self.changes += len(told.change)
             self.first_rows += len(told.degree)

@@ -12,6 +12,7 @@ from unittest import mock
 
 import numpy as np
 
+from dygcn._progress import Notify
 from dygcn.engine.events import read_events
 from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import apply_batch
@@ -25,7 +26,6 @@ from dygcn.live.embedding import LiveEmbedding, start
 from dygcn_lab.costs.bare import Bare, compiled_loop
 from dygcn_lab.costs.graphs import PART, graph_events, graph_parts, random_graph
 from dygcn_lab.costs.timing import (
-    Notify,
     load_average,
     median_ratio,
     on_one_thread,

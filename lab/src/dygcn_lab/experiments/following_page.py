@@ -57,7 +57,7 @@ def said(row: Measured) -> str:
 
 def main_table(measured: Measured, state: str) -> str:
     """Return a row for each set and kind of candidates."""
-    rows = []
+    rows: list[list[str | Value]] = []
     for name, kind, row in rows_of(measured, state):
         means = {other: mean for other, mean in row["mrr"].items() if other != OURS}
         best = max(means, key=lambda other: means[other])
@@ -97,7 +97,7 @@ def _new(row: Measured) -> str:
 def rivals_table(measured: Measured, state: str) -> str:
     """Return every rival's figure."""
     names = list(next(iter(rows_of(measured, state)))[2]["mrr"])
-    rows = []
+    rows: list[list[str | Value]] = []
     for name, kind, row in rows_of(measured, state):
         best = max(row["mrr"].values())
         figures = [Value(f"{row['mrr'][one]:.3f}", best=row["mrr"][one] == best) for one in names]
@@ -135,7 +135,7 @@ def _above(found: dict[str, dict[str, str]]) -> int:
 
 def clock_table(now: Measured, positions: Measured) -> str:
     """Return real times beside positions as times."""
-    rows = []
+    rows: list[list[str | Value]] = []
     for name, kind, row in rows_of(positions, NOW):
         real = now[name][NOW][kind]
         best = max(mean for other, mean in row["mrr"].items() if other != OURS)
@@ -176,7 +176,7 @@ def sums_table(measured: Measured) -> str:
 
 def labels_table(measured: Measured) -> str:
     """Return how well labelled events are found."""
-    rows = []
+    rows: list[list[str | Value]] = []
     for name, found in measured.items():
         if "labels" in found:
             each = found["labels"]
@@ -193,7 +193,7 @@ def labels_table(measured: Measured) -> str:
 
 def costs_table(measured: Measured) -> str:
     """Return bytes, microseconds an event of each twin, and microseconds a candidate."""
-    rows = []
+    rows: list[list[str | Value]] = []
     for name, found in measured.items():
         one, many = (found["us an event"][f"batches of {size}"] for size in (1, 100))
         events = [

@@ -91,7 +91,8 @@ class _Pulled:
     def __init__(self, listed: segments.PulledArrays) -> None:
         self._arcs = PulledArcs(*listed.arcs)
         slot, rows, has = listed.slot, listed.rows, listed.has
-        earlier = Earlier(*listed.earlier, Ticks(listed.stamps, _NOW))
+        before, had, since = listed.earlier
+        earlier = Earlier(before, had, since, Ticks(listed.stamps, _NOW))
         self._heavy = HeavyRows(slot, rows, has, _NONE, _NOW, _NONE, earlier)
         self.nodes = min(map(len, (*listed.arcs[:2], slot)))
         messages = min(map(len, (rows, has, *listed.earlier, listed.stamps)))
