@@ -42,7 +42,7 @@ SEEN = {  # what else the figures of a quick run must show, as (size, figures)
         found["messages"] > 1000 and min(found[name] for name in ("repeated", "gaps", "crashes")) > 5
     ),
     "failed_writes": lambda size, found: found["writes refused by a named error"] > 0,
-    "function_of_graph": lambda size, found: found["dense"] >= 30,
+    "function_of_graph": lambda size, found: found["dense"] >= 18,
     "hostile": lambda size, found: size == len(cases()) > 100 and found["most memory, MB"] < 256,
     "interrupted": lambda size, found: found["refused, and healed"] > 0 and found["exact afterwards"] > 0,
     "kills": lambda size, found: found["kills during recovery"] > 0,

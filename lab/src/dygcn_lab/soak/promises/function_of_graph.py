@@ -202,7 +202,7 @@ def look(size: int, seed: int) -> Found:
 
 CHECK = Check(
     "function_of_graph",
-    1_500,
+    900,
     15_000,
     "state is a function of the graph",
     "a random walk; the same graph by other batches, orders and threads",

@@ -414,7 +414,7 @@ def look(size: int, seed: int) -> Found:
 
 CHECK = Check(
     "interrupted",
-    4,
+    2,
     1_000_000,
     "an update happens or does not",
     "an exception at every line of every call that changes something",
