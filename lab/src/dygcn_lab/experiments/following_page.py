@@ -151,7 +151,7 @@ def clock_table(now: Measured, positions: Measured) -> str:
 def unusual_table(measured: Measured) -> str:
     """Return AUC of planted events by surprise, its rank, and the distance that vectors moved."""
     ways = ("surprise", "rank", "distance")
-    rows = [
+    rows: list[list[str | Value]] = [
         [name, way, *(Value(f"{found[kind][way]:.3f}", best=found[kind][way] >= _WELL) for kind in KINDS)]
         for name, found in measured.items()
         for way in ways
