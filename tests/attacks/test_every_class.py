@@ -26,7 +26,7 @@ CLASSES = {
         "tests/live/test_event_rules.py::TestEventRules",
         "tests/live/test_hubs.py::test_streams_with_a_hub",
         "tests/live/test_exact.py::test_vectors_equal_the_dense_twin",
-        "lab/tests/soak/test_promises_function_of_graph.py::test_it_holds_and_a_bug_would_be_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[function_of_graph]",
     ],
     "sums of weights wrap": [
         "tests/engine/graph/test_screening.py::test_any_number_of_heavy_edges_is_overweight"
@@ -38,7 +38,7 @@ CLASSES = {
     "an interrupt or a lack of memory tears a state, and nobody knows": [
         "tests/live/durable/test_torn.py::test_an_interrupted_update_refuses_and_says_what_heals_it",
         "tests/live/durable/test_torn.py::test_arrays_of_one_length_grow_all_or_none",
-        "lab/tests/soak/test_promises_interrupted.py::test_the_promise_holds_and_the_bugs_are_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[interrupted]",
     ],
     "a torn state is read behind the end of an array": [
         "tests/live/durable/test_torn.py::test_reads_of_a_durable_embedding_refuse_after_a_failed_write"
@@ -69,12 +69,12 @@ CLASSES = {
         "tests/live/durable/test_histories.py::test_a_restart_keeps_back_what_was_kept_back",
         "tests/live/durable/test_announced.py::test_a_reader_is_within_the_bound_and_exact_after_a_flush",
         "tests/live/durable/test_announced.py::test_a_restart_tells_what_would_have_been_told_without_it",
-        "lab/tests/soak/test_promises_mirror.py::test_the_promise_holds_and_the_bugs_are_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[mirror]",
     ],
     "readers and sinks of another history are not told to start anew": [
         "tests/live/durable/test_histories.py::test_a_folder_that_was_replaced_by_an_older_copy",
         "tests/live/durable/test_histories.py::test_mirrors_are_what_is_served",
-        "lab/tests/soak/test_promises_refit.py::test_the_promise_holds_and_the_bug_is_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[refit]",
     ],
     "a page of changes has no bound in ids that left": [
         "tests/live/durable/test_feed.py::test_a_page_is_bounded_in_all_its_rows",
@@ -84,7 +84,7 @@ CLASSES = {
     "ids that were made to collide": [
         "tests/engine/graph/test_hashing.py::test_crafted_ids_probe_no_further_than_others",
         "tests/engine/graph/test_hashing.py::test_an_unkeyed_table_would_be_noticed",
-        "lab/tests/soak/test_promises_hostile_cost.py::test_the_promise_holds_and_the_bug_is_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[hostile_cost]",
     ],
     "refused weights are found one by one, each with an entry of the log": [
         "tests/live/durable/test_durable.py::test_any_number_of_refused_events_is_one_entry_and_one_sync"
@@ -123,7 +123,7 @@ CLASSES = {
     ],
     "a route, or a spelling of it, is served without its scope": [
         "tests/attacks/test_raw_http.py::test_no_spelling_of_a_path_leads_past_a_door",
-        "lab/tests/soak/test_promises_doors.py::test_the_promise_holds_and_the_bugs_are_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[doors]",
     ],
     "slow clients keep others out, or have answers pile up": [
         "tests/attacks/test_raw_http.py::test_a_client_that_takes_no_answer_is_not_read_any_more",
@@ -137,8 +137,8 @@ CLASSES = {
     "a spoilt folder ends the process, takes its memory or gives wrong vectors": [
         "tests/attacks/test_spoilt_folders.py::test_a_spoilt_folder_is_refused_or_does_no_harm",
         "tests/live/test_files.py::test_a_folder_that_contradicts_itself_is_refused",
-        "lab/tests/soak/test_promises_damage.py::test_it_holds_and_a_bug_would_be_noticed",
-        "lab/tests/soak/test_promises_hostile.py::test_it_holds_and_a_bug_would_be_noticed",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[damage]",
+        "lab/tests/soak/test_promises.py::test_it_holds_and_bugs_would_be_noticed[hostile]",
     ],
     "others on the machine read the files of a folder": [
         "tests/live/durable/test_private_files.py::test_nobody_else_sees_anything",
@@ -175,4 +175,6 @@ CLASSES = {
 @pytest.mark.parametrize("name", sorted({name for names in CLASSES.values() for name in names}))
 def test_every_class_has_its_tests(name):
     file, _, test = name.partition("::")
+    test, _, promise = test.rstrip("]").partition("[")
+    assert (ROOT / "lab/src/dygcn_lab/soak/promises" / promise).with_suffix(".py" if promise else "").exists()
     assert re.search(rf"^(def|class) {test}\(", (ROOT / file).read_text(), re.MULTILINE), name

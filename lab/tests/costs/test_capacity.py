@@ -34,7 +34,7 @@ def apply(shards, events):
     told = [shard.plan(events) for shard in shards]
     for shard in shards:
         shard.apply({other: one[shard.number] for other, one in enumerate(told) if other != shard.number})
-    return [message for one in told for message in one.values() if len(message)]
+    return [message for one in told for message in one.values() if len(message.node) + len(message.new)]
 
 
 def run_shards(counts, batch):
