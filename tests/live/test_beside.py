@@ -69,7 +69,11 @@ def test_both_blocks_equal_the_dense_twin(orders, directed):
 @pytest.mark.parametrize(
     ("module", "line", "wrong"),
     [
-        ("dygcn.engine.features.inputs", "return self.walks.units(nodes, names)[1] | own", "return own * 1"),
+        (
+            "dygcn.engine.features.inputs",
+            "return own.astype(np.int64) if self.walks is None else self.walks.units(nodes, names)[1] | own",
+            "return own.astype(np.int64)",
+        ),
         (
             "dygcn.engine.features.inputs",
             "stored[nodes], has[nodes] = rows, own",
