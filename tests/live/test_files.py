@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 import dygcn
 from dygcn.engine.models import folder as folders
+from dygcn.engine.models.links import PAST, TRAITS, count_products
 from dygcn.engine.training import Recipe
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
 from dygcn.testing import random_events
@@ -218,6 +219,21 @@ def test_a_folder_that_contradicts_itself_is_refused(saved, lie):
         dygcn.load(saved)
 
 
+PLAIN = 1 + count_products(2) + 2 * TRAITS
+SIZES = {"negatives": PLAIN, "known": PLAIN + PAST, "dot": 2 + TRAITS}
+SIZES |= dict.fromkeys(("low", "high"), PLAIN + PAST - 2)
+
+
+def head_of(**wrong):
+    """Return the settings of a score that fits, but for what is wrong."""
+    return {name: [0.0] * size for name, size in SIZES.items()} | wrong
+
+
+def test_a_score_that_fits_is_read(saved):
+    reseal(saved, change_settings=lambda settings: put(settings, "links", {"new": head_of()}))
+    assert dygcn.load(saved).model.links
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -241,11 +257,12 @@ def test_a_folder_that_contradicts_itself_is_refused(saved, lie):
         ("unit", 0.0),
         ("unit", -2.0),
         ("unit", 1e-300),
-        ("links", {"new": {"cosine": 1e300, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
         ("unit", None),
-        ("links", {"old": {"cosine": 1.0, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
-        ("links", {"new": {"cosine": 1.0, "terms": [0.0, 0.0], "bias": 0.0}}),
-        ("links", {"new": {"cosine": None, "terms": [0.0, 0.0, 0.0], "bias": 0.0}}),
+        ("links", {"old": head_of()}),
+        ("links", {"new": head_of(known=None)}),
+        ("links", {"new": head_of(dot=[1e300] * SIZES["dot"])}),
+        ("links", {"new": head_of(low=[1.0] * SIZES["low"])}),
+        *(("links", {"new": head_of(**{name: [0.0] * (size - 1)})}) for name, size in SIZES.items()),
     ],
 )
 def test_settings_that_lie_are_refused(saved, key, value):

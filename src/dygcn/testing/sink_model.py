@@ -150,7 +150,7 @@ class SinkTarget:
         Returns the content, read without the sink. For a broker, see `dygcn.testing.replayed`; for rows that
         say the kind of their node, `dygcn.testing.named`.
     interrupt
-        Kills the server and starts it again with its data, if there is one.
+        Kills the server and starts it again with its data. Without it, no check says what a crash leaves.
     """
 
     make: Callable[[], Sink]

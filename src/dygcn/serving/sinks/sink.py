@@ -114,7 +114,10 @@ class Store(Connector, Protocol):
         """Connect, create what is missing, and refuse rows of another shape."""
 
     def held(self) -> History | None:
-        """Return the newest position that was written; None: there are no rows."""
+        """Return the newest position that was written; None: there are no rows.
+
+        In a target without rows, ids that left are forgotten; its epoch still refuses older writers.
+        """
 
     def write(self, rows: Rows) -> None:
         """Write rows, of which there are some, as `Sink.write` says."""
