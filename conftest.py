@@ -145,6 +145,25 @@ def pytest_configure(config):
             subprocess.run(["bash", ROOT / ".ci" / "develop"], check=True)
 
 
+class _Failures:
+    """Names a failure when it happens: in a long run its traceback comes at the end."""
+
+    def __init__(self, terminal):
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report):
+        """Write the name of a test that failed."""
+        if report.failed:
+            self._terminal.write_line(f"\nfailed: {report.nodeid}")
+
+
+def pytest_sessionstart(session):
+    """Have failures named at once, by the process that prints."""
+    plugins = session.config.pluginmanager
+    if (terminal := plugins.get_plugin("terminalreporter")) and not hasattr(session.config, "workerinput"):
+        plugins.register(_Failures(terminal))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Do not explain assertions that have to fail: where `CI` is set, pytest compares values for minutes."""
