@@ -10,7 +10,7 @@ import dygcn
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import read_events
-from dygcn.engine.graph import ids, on_grid
+from dygcn.engine.graph import ids, relations
 from dygcn.engine.graph.relations import units_of
 from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models.model import Model
@@ -104,7 +104,7 @@ def test_rounding_instead_of_refusing_would_be_noticed():
         with seeded(graph, "whole", False):
             return units_of(graph, events)
 
-    with seeded(on_grid, "units_of", rounds), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+    with seeded(relations, "units_of", rounds), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_a_weight_that_is_not_whole_is_refused_and_nothing_is_applied()
 
 

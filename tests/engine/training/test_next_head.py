@@ -105,10 +105,7 @@ def test_lists_learn_what_everybody_would(monkeypatch):
     for name in ("FORMER", "RECENT", "OTHERS"):
         monkeypatch.setattr(next_head, name, 10_000)
     monkeypatch.setattr(next_head, "_others", lambda taken, count, _: np.flatnonzero(~taken))
-    random = np.random.default_rng(0)
-    chosen = next_head._events(batch.src.values != batch.dst.values, len(batch) // 2, 700, random)
-    assert (chosen == few.event).all()
-    whole = whole_lists(batch, chosen)
+    whole = whole_lists(batch, few.event)
     head = fit_next(few, 3000.0)
     low, high = np.array(head.low), np.array(head.high)
     columns, weight = whole

@@ -8,7 +8,8 @@ import pytest
 import dygcn.serving
 from dygcn import errors
 from dygcn.errors import DygcnError
-from dygcn.serving.observing.request_ids import REQUEST
+from dygcn.serving.observing.request_ids import REQUEST_ID
+from dygcn.serving.service import events
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.problems import BY_NAME, OF_ERRORS, TYPES, problem, refusal, type_of
 from tests.serving.service.serving import is_problem
@@ -35,6 +36,7 @@ def test_every_name_that_is_used_is_in_the_table():
         "unauthorized",
         "forbidden",
         "misdirected",
+        *(name for name, _ in events._REFUSALS.values()),
     }
     raised = set(OF_ERRORS.values())
     assert used <= set(BY_NAME)
@@ -50,11 +52,11 @@ def test_members_are_there_when_they_say_something():
 
 
 def test_a_problem_names_its_request():
-    mark = REQUEST.set("r-1")
+    mark = REQUEST_ID.set("r-1")
     try:
         assert b'"instance":"r-1"' in problem("too-large", "of 3 bytes").body
     finally:
-        REQUEST.reset(mark)
+        REQUEST_ID.reset(mark)
 
 
 def test_a_node_that_is_not_there_is_named(serve):
