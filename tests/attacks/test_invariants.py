@@ -8,7 +8,8 @@ import pytest
 import dygcn
 from dygcn.engine.propagation.threads import set_threads
 from dygcn.errors import CapacityError
-from dygcn.testing import GraphOracle, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle
 from dygcn_lab.testbed.seeding import small_model
 from tests.attacks.invariants import check_invariants
 from tests.live.test_hubs import batch

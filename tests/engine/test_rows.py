@@ -3,28 +3,31 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dygcn.engine._rows import RowBlock, cpu_level
 from dygcn.engine.graph.ids import grown
-from dygcn.testing.row_loops import read_rows, rows_digest
+from dygcn.testing.row_loops import read_rows
+from tests.engine.rows_digest import rows_digest
 
 LEVELS = ("avx512", "avx2", "baseline")
-DIGEST = "from dygcn.testing.row_loops import rows_digest; print(rows_digest())"
+DIGEST = [sys.executable, "-m", "tests.engine.rows_digest"]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("level", LEVELS[LEVELS.index(cpu_level()) :] if cpu_level() in LEVELS else ())
 def test_every_level_gives_the_same_bits(level):
     environment = {**os.environ, "DYGCN_CPU": level}
-    done = subprocess.run([sys.executable, "-c", DIGEST], capture_output=True, text=True, env=environment)
+    done = subprocess.run(DIGEST, capture_output=True, text=True, env=environment, cwd=ROOT)
     assert done.stdout.strip() == rows_digest(), done.stderr
 
 
 def test_an_unknown_level_is_refused():
     environment = {**os.environ, "DYGCN_CPU": "mmx"}
-    done = subprocess.run([sys.executable, "-c", DIGEST], capture_output=True, text=True, env=environment)
+    done = subprocess.run(DIGEST, capture_output=True, text=True, env=environment, cwd=ROOT)
     assert cpu_level() == "none" or "allowed are baseline, avx2 and avx512" in done.stderr
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import dygcn
 from dygcn.cluster.shard import taken_features
 from dygcn.errors import DamagedFolder, FeatureError, OptionError
-from dygcn.testing import GraphOracle, random_events, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle, random_events
 from tests.seeded import assert_noticed
 
 WIDTH = 6

@@ -6,7 +6,7 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.propagation import influence
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.errors import EventError, OptionError, StaleChange, UnknownNode
-from dygcn.testing import GRAPHS, random_events
+from dygcn_lab.testbed.graphs import GRAPHS, random_events
 
 
 def start(orders=2, width=32, dim=8, kind="int64", **settings):

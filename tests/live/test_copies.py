@@ -7,7 +7,7 @@ import pytest
 
 import dygcn
 from dygcn.engine.models.model import Model
-from dygcn.testing import random_events
+from dygcn_lab.testbed.graphs import random_events
 from tests.seeded import assert_noticed
 
 WIDTH = 12

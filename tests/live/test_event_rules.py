@@ -10,7 +10,8 @@ import dygcn
 from dygcn.engine.events import python_ids
 from dygcn.engine.models.model import Model
 from dygcn.errors import EventError
-from dygcn.testing import GraphOracle, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle
 
 NODES = st.integers(0, 11)
 WEIGHTS = st.sampled_from([0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 3.0, 7.5])

@@ -8,7 +8,8 @@ from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.models.model import Model
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.matrices import starting_matrices
-from dygcn.testing import GRAPHS, GraphOracle, random_events, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GRAPHS, GraphOracle, random_events
 from dygcn_lab.testbed.seeding import small_model
 
 WIDTH, DIM, SEEDS_PER_CASE = 48, 12, 6

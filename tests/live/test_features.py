@@ -6,7 +6,8 @@ import pytest
 import dygcn
 from dygcn.engine.training import Recipe
 from dygcn.errors import FeatureError
-from dygcn.testing import GraphOracle, dense_messages, dense_vectors, random_events
+from dygcn_lab.testbed.dense import dense_messages, dense_vectors
+from dygcn_lab.testbed.graphs import GraphOracle, random_events
 
 QUICK = Recipe(rounds=20)
 EVENTS = [(a, b) for a in range(12) for b in range(a + 1, 12) if (a * 7 + b) % 3 == 0]

@@ -17,7 +17,7 @@ from dygcn.engine.models import folder as folders
 from dygcn.engine.models.links import PAST, TRAITS, count_products
 from dygcn.engine.training import Recipe
 from dygcn.errors import DamagedFolder, FolderError, MissingFolder, UnsupportedFolder
-from dygcn.testing import random_events
+from dygcn_lab.testbed.graphs import random_events
 
 NAMES = ("manifest.json", "model.safetensors", "graph.safetensors")
 

@@ -5,7 +5,8 @@ import pytest
 
 import dygcn
 from dygcn.engine.models.model import Model
-from dygcn.testing import GraphOracle, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle
 
 
 def model(random, seed):

@@ -18,7 +18,7 @@ from dygcn.engine.models.model import Model, find_spec
 from dygcn.errors import DamagedFolder, DriftWarning, FeatureError, NormBandWarning, OptionError
 from dygcn.paper import Base, RuleOptions, Watch, plans
 from dygcn.paper.spec import with_base
-from dygcn.testing import GraphOracle, random_events
+from dygcn_lab.testbed.graphs import GraphOracle, random_events
 from tests.paper.dense_twin import DenseTwin
 
 DIM = 4

@@ -14,8 +14,8 @@ from dygcn.engine.training import Recipe, fitting_walks
 from dygcn.engine.training.fitting_walks import with_rows
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.durable.storage.layout import list_snapshots
-from dygcn.testing import twin_vectors
 from dygcn_lab.testbed.crafted import names_of_one_key
+from dygcn_lab.testbed.dense import twin_vectors
 from dygcn_lab.testbed.seeding import seeded, small_model
 
 

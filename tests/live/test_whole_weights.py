@@ -15,7 +15,8 @@ from dygcn.engine.graph.relations import units_of
 from dygcn.engine.graph.screening import find_refused
 from dygcn.engine.models.model import Model
 from dygcn.errors import CapacityError, DamagedFolder, EventError, OptionError
-from dygcn.testing import GraphOracle, twin_vectors
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle
 from dygcn_lab.testbed.seeding import seeded, small_model
 from dygcn_lab.testbed.shard_digest import digest_of_parts, part_of
 

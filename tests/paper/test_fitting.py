@@ -29,8 +29,8 @@ from dygcn.paper.equations import NumpyArrays
 from dygcn.paper.fitting import new_model
 from dygcn.paper.history import play_history, snapshot_of
 from dygcn.paper.training import LinkLoss, TorchArrays, descend, draw, first_matrices, fit_rolled
-from dygcn.testing import random_events
 from dygcn_lab.evaluation.steps import Snapshots
+from dygcn_lab.testbed.graphs import random_events
 from tests.linked import link_auc
 from tests.paper.dense_twin import hat
 

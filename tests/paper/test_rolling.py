@@ -7,7 +7,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import influence
 from dygcn.paper import RollingRule, RuleOptions, SpectralRule, equations, plans
-from dygcn.testing import GRAPHS, GraphOracle, random_events
+from dygcn_lab.testbed.graphs import GRAPHS, GraphOracle, random_events
 from tests.paper.dense_twin import DenseTwin, dense_rolling
 
 DIM = 5

@@ -16,8 +16,7 @@ from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
 from dygcn.errors import FeatureError, OptionError, UnknownNode
 from dygcn.live.files import digest_of
-from dygcn.testing import dense_messages, dense_vectors
-from dygcn.testing.dense import walk_vectors
+from dygcn_lab.testbed.dense import dense_messages, dense_vectors, walk_vectors
 from dygcn_lab.testbed.seeding import small_model
 from tests.engine.models.test_trial import WIDTH, model_of, rolling_state, what_is_seen
 

@@ -9,7 +9,7 @@ from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.ticks import NO_TICKS
 from dygcn.engine.propagation import ExactRule, influence
 from dygcn.engine.propagation.sum_rows import SumRows, messages_of
-from dygcn.testing import GRAPHS, random_events
+from dygcn_lab.testbed.graphs import GRAPHS, random_events
 
 
 def python_sums(graph, rule):

@@ -33,7 +33,7 @@ from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.files import Snapshot
-from dygcn.testing import GraphOracle
+from dygcn_lab.testbed.graphs import GraphOracle
 from tests.live.crashing import (
     TOO_HEAVY,
     begin,

@@ -13,7 +13,7 @@ from dygcn.live.durable.offsets import StreamOffsets, is_packed
 from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.testing import GraphOracle
+from dygcn_lab.testbed.graphs import GraphOracle
 from tests.live.crashing import begin, crash, many_folders, reopened, same
 from tests.live.steps import step, take
 

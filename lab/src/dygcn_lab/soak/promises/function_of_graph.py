@@ -14,9 +14,9 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.propagation import ExactRule, set_threads, spreading
 from dygcn.engine.records import Changed, Written
 from dygcn.live.embedding import LiveEmbedding, start
-from dygcn.testing.dense import twin_vectors
-from dygcn.testing.graphs import GraphOracle
 from dygcn_lab.soak.check import Check, Found, Tally
+from dygcn_lab.testbed.dense import twin_vectors
+from dygcn_lab.testbed.graphs import GraphOracle
 from dygcn_lab.testbed.seeding import own_state, seeded, small_model
 
 BATCHES, THREADS = (1, 7, 100, 10_000), (1, 2)

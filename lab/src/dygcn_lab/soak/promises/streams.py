@@ -25,8 +25,8 @@ from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.storage.packing import unpack
-from dygcn.testing.graphs import random_events
 from dygcn_lab.soak.check import Check, Found
+from dygcn_lab.testbed.graphs import random_events
 from dygcn_lab.testbed.postgres import PostgresServer, postgres_server
 from dygcn_lab.testbed.served import served_process
 from dygcn_lab.testbed.servers import kafka_mock, nats_server, redis_server
