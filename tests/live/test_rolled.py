@@ -422,7 +422,7 @@ LIES = {
     "a base too narrow": lambda s, m, g: _base(s, m, "gcn", {"in": (2, DIM), "out": (DIM, 1)}),
     "a base without rows": lambda s, m, g: _base(s, m, "gcn", {"in": (0, DIM), "out": (DIM, DIM)}),
     "a hashed base too wide": lambda s, m, g: _base(s, m, "hashed", {"W0": (8, DIM), "W1": (8, 5000)}),
-    "a network of junk": lambda s, m, g: _base(s, m, "gin", {"junk": (2, 2)}),
+    "a network of junk": lambda s, m, g: _base(s, m, "gcn", {"junk": (2, 2)}),
     "endless epochs": lambda s, m, g: s["paper"]["recipe"].update(epochs=10**9),
     "an unknown tensor": lambda s, m, g: m.update(more=np.zeros(1)),
 }

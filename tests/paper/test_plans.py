@@ -5,8 +5,8 @@ import numpy as np
 from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.paper import RollingRule
+from dygcn.paper.bases import snapshot_of
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.history import snapshot_of
 from dygcn.paper.plans import Mix, make_plan
 
 

@@ -125,7 +125,7 @@ def fit(
         src, dst, t, op, weight and relation, in any order. Not for events that have names.
     base
         For the paper's rules, where their first vectors come from: ``"gcn"`` (the default), ``"hashed"``,
-        ``"graphsage"``, ``"gin"``, or a `dygcn.Embedding`.
+        or a `dygcn.Embedding`.
     labels
         For the paper's rules, a dict of id to class: adds a task loss, weighed in the recipe.
     nodes

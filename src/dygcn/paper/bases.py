@@ -1,34 +1,126 @@
-"""Bases of the paper's rules: the vectors Z that are rolled forward.
+"""Snapshots of a graph with the plans between them, and bases: the vectors Z that are rolled forward.
 
-The rules take any vectors. ``"gcn"`` is the paper's; ``"hashed"`` the exact rule's vectors on hashed
-features; ``"graphsage"`` and ``"gin"`` layers of torch_geometric; ``"embedding"`` what the user brings.
+Snapshots and plans depend on no vector, so both are taken once while the events are played. The rules take
+any vectors as their base: ``"gcn"`` is the paper's, ``"hashed"`` the exact rule's vectors on hashed features,
+``"embedding"`` what the user brings.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from dygcn.engine.graph import Graph
+from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.image import take_image
 from dygcn.engine.models.contracts import StateImage
 from dygcn.engine.models.model import ExactSpec, Model
 from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
-from dygcn.engine.records import EventBatch, Float32, IdColumn, Nodes, Progress
+from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64, Nodes, Progress
 from dygcn.errors import OptionError
 from dygcn.paper import equations
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.history import GraphSnapshot, PlayedHistory, snapshot_of
 from dygcn.paper.options import Base, BaseRecipe
+from dygcn.paper.plans import Mix, Plan, layer_mix
+from dygcn.paper.rolling import RollingRule
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSnapshot:
+    """A graph as input of a static base. Positions are indices into `nodes`."""
+
+    nodes: Nodes  # (n,) internal ids, in the order of the user's ids
+    mix: Mix  # (n) A^ = A + I, or its mean, as sums over positions
+    degree: Int64  # (n,) neighbours, in either direction
+    pairs: Int64  # (e, 2) positions of the ends of every edge
+    classes: Int64 | None = None  # (n,) label of each node, -1 where it has none
+
+    @property
+    def linked(self) -> Int64:
+        """Positions of the nodes with an edge, from which negatives are drawn."""
+        return np.flatnonzero(self.degree)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedHistory:
+    """Snapshots at the end of each step, and for each but the first the plan that led to it."""
+
+    snapshots: tuple[GraphSnapshot, ...]
+    plans: tuple[Plan, ...]  # plans[i] leads from snapshots[i] to snapshots[i + 1]
+    high: int  # internal ids are below this
+    graph: Graph  # at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Classes of some nodes, for a task loss with or without the paper's."""
+
+    ids: IdColumn  # (n,)
+    classes: Int64  # (n,) from 0 on
+
+
+def snapshot_of(graph: Graph, aggregation: str, labels: Labels | None = None) -> GraphSnapshot:
+    """Return a snapshot of the current graph."""
+    nodes = graph.nodes()
+    place = np.full(graph.ids.high, -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    a, b, weight = graph.edges()
+    real = weight > 0
+    pairs = np.stack((place[a[real]], place[b[real]]), axis=1)
+    if not graph.directed:
+        pairs.sort(axis=1)
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]  # places of storage must not decide what is drawn
+    degree = graph.pull.count[nodes].astype(np.int64)
+    if graph.directed:
+        degree += graph.push.count[nodes]
+    classes = None
+    if labels is not None:
+        classes = np.full(len(nodes), -1, np.int64)
+        found = graph.find(labels.ids)
+        classes[place[found[found >= 0]]] = labels.classes[found >= 0]
+    return GraphSnapshot(nodes, layer_mix(graph, nodes, aggregation), degree, pairs, classes)
+
+
+def play(
+    model: Model, steps: Sequence[EventBatch], base_aggregation: str, labels: Labels | None = None
+) -> Iterator[tuple[Graph, GraphSnapshot, Plan | None]]:
+    """Play the events; yield (graph, snapshot, plan that led to it), the first without a plan."""
+    graph, rule = model.new_graph(), model.new_rule()
+    assert isinstance(rule, RollingRule)
+    for i, step in enumerate(steps):
+        delta = apply_batch(graph, step)
+        plan = rule.plan(graph, delta) if i else None
+        yield graph, snapshot_of(graph, base_aggregation, labels), plan
+        graph.release(delta.left)
+
+
+def play_history(
+    model: Model,
+    steps: Sequence[EventBatch],
+    base_aggregation: str,
+    labels: Labels | None = None,
+    progress: Progress | None = None,
+) -> PlayedHistory:
+    """Play the events through a graph, to the end."""
+    snapshots, plans = [], []
+    for i, (now, snapshot, plan) in enumerate(play(model, steps, base_aggregation, labels)):
+        graph = now
+        snapshots.append(snapshot)
+        if plan is not None:
+            plans.append(plan)
+        if progress is not None:
+            progress(i + 1, len(steps), "playing events")
+    return PlayedHistory(tuple(snapshots), tuple(plans), graph.ids.high, graph)
+
+
+# ---- bases -------------------------------------------------------------------------------------------------
 
 
 def fit_base(
-    name: str,
     snapshots: Sequence[GraphSnapshot],
     dim: int,
     recipe: BaseRecipe,
@@ -36,50 +128,28 @@ def fit_base(
     last: Base | None = None,
     progress: Progress | None = None,
 ) -> Base:
-    """Train a network on snapshots in turn; start from the last base's matrices if the recipe is warm."""
-    start = None
+    """Train the paper's GCN on snapshots; start from the last base's matrices if the recipe is warm."""
+    training, wanted, start = importlib.import_module("dygcn.paper.training"), recipe, None  # it needs torch
     if last is not None and recipe.warm:
-        recipe, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
-    if name == "gcn":
-        tensors = _room("training").fit_gcn(snapshots, dim, recipe, seed, start, progress)
-    else:
-        tensors = _room("geometric").fit_geometric(name, snapshots, dim, recipe, seed, start, progress)
-    return Base(name, recipe if last is None else last.recipe, tensors)
+        wanted, start = dataclasses.replace(recipe, epochs=recipe.warm), last.tensors
+    tensors = training.fit_gcn(snapshots, dim, wanted, seed, start, progress)
+    return Base("gcn", recipe if last is None else last.recipe, tensors)
 
 
 def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
-    """Return a trained network's vectors of a snapshot's nodes."""
-    vectors: Float32
-    if base.name == "gcn":
-        vectors = gcn_vectors(base.tensors, base.recipe, snapshot)
-    else:
-        vectors = _room("geometric").geometric_vectors(base.name, base.tensors, base.recipe, snapshot)
-    if base.recipe.unit:
-        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-    return vectors
-
-
-def gcn_vectors(tensors: Mapping[str, Float32], recipe: BaseRecipe, snapshot: GraphSnapshot) -> Float32:
-    """Return the paper's GCN's vectors of a snapshot's nodes. No torch: the same equation on NumPy."""
-    weights = tensors["in"], tensors["out"]
+    """Return the GCN's vectors of a snapshot's nodes, without torch: the same equation on NumPy."""
+    recipe, weights = base.recipe, (base.tensors["in"], base.tensors["out"])
     degree = degree_features(snapshot, len(weights[0]))
     z = equations.gcn(NumpyArrays(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
-    return NumpyArrays().bounded(z).astype(np.float32)
+    vectors: Float32 = NumpyArrays().bounded(z).astype(np.float32)
+    if recipe.unit:
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    return vectors
 
 
 def degree_features(snapshot: GraphSnapshot, degrees: int) -> Nodes:
     """Return the one-hot index of each node's degree; degrees above the greatest known count as it."""
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
-
-
-def degrees_in(snapshots: Sequence[GraphSnapshot]) -> int:
-    """Return the number of rows that a table of degrees needs: one for each degree up to the greatest."""
-    return 1 + max((int(snapshot.degree.max(initial=1)) for snapshot in snapshots), default=1)
-
-
-def grown_table(table: Float32, degrees: int) -> Float32:
-    """Extend a table of degrees with copies of its last row, to be trained further."""
-    return np.concatenate((table, np.repeat(table[-1:], max(degrees - len(table), 0), axis=0)))
 
 
 def hashed_model(model: Model, base: Base) -> Model:
@@ -121,7 +191,7 @@ def fresh_vectors(state: State, base: Base) -> tuple[Base, IdColumn, Float32]:
         return base, *_exact_vectors(hashed_model(model, base), graph)
     snapshot = snapshot_of(graph, base.recipe.aggregation)
     if not base.recipe.once:
-        base = fit_base(base.name, [snapshot], model.dim, base.recipe, model.seed, base)
+        base = fit_base([snapshot], model.dim, base.recipe, model.seed, base)
     linked = snapshot.linked
     return base, graph.ids.names(snapshot.nodes[linked]), base_vectors(base, snapshot)[linked]
 
@@ -137,8 +207,3 @@ def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
     state = State.from_image(model, StateImage(plain, {"features": np.zeros((0, model.width), np.int32)}))
     nodes = state.graph.find(ids)
     return ids, read_vectors(model, state.rule, state.graph, nodes)
-
-
-def _room(name: str) -> Any:
-    """Import a module that needs an optional package, on first use."""
-    return importlib.import_module(f"dygcn.paper.{name}")

@@ -8,7 +8,7 @@ also gives the derivatives. Where the paper writes ``W z``, these are ``z @ W``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dygcn.engine.records import Float, Nodes
 from dygcn.paper.plans import Mix, Plan, RuleOptions
 from dygcn.paper.products import add_combined, add_product
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 
 
 class Arrays(Protocol[T]):
@@ -33,9 +33,6 @@ class Arrays(Protocol[T]):
 
     def product(self, rows: T, matrix: T) -> T:
         """Return rows times matrix."""
-
-    def add(self, a: T, b: T, sign: int = 1) -> T:
-        """Return ``a + sign * b``."""
 
     def activate(self, rows: T, activation: str) -> T:
         """Return sigma of every number; "relu", "tanh" or "none"."""
@@ -81,9 +78,6 @@ class NumpyArrays:
         add_product(np.ascontiguousarray(rows), np.ascontiguousarray(matrix), out)
         return out
 
-    def add(self, a: Float, b: Float, sign: int = 1) -> Float:
-        return a + sign * b.astype(np.float64)
-
     def activate(self, rows: Float, activation: str) -> Float:
         if activation == "relu":
             return np.maximum(rows, 0)
@@ -102,8 +96,7 @@ def welcome(arrays: Arrays[T], plan: Plan, table: T) -> T:
 
 def update_rows(arrays: Arrays[T], own: T, change: T, W0: T, Wk: T, activation: str) -> T:
     """``z' = sigma(W0 z + Wk da)``: eqs. 1update, 2update and kupdate."""
-    total = arrays.add(arrays.product(own, W0), arrays.product(change, Wk))
-    return arrays.activate(total, activation)
+    return arrays.activate(arrays.product(own, W0) + arrays.product(change, Wk), activation)
 
 
 def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activation: str) -> list[T]:
@@ -117,7 +110,7 @@ def roll(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], activati
         own = arrays.take(table, nodes)
         change = arrays.combine(mix, source)
         changed.append(arrays.bounded(update_rows(arrays, own, change, weights[0], matrix, activation)))
-        source = arrays.add(changed[-1], own, -1)  # z^(t+1) - z^t of this ring, for eq. change_aggr2
+        source = changed[-1] - own  # z^(t+1) - z^t of this ring, for eq. change_aggr2
     return changed
 
 

@@ -21,12 +21,18 @@ from dygcn.engine.records import EventBatch, Float32, Progress
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
-from dygcn.paper.bases import base_vectors, exact_tables, fit_base, keep_last
+from dygcn.paper.bases import (
+    Labels,
+    PlayedHistory,
+    base_vectors,
+    exact_tables,
+    fit_base,
+    keep_last,
+    play_history,
+)
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.health import take_anchor
-from dygcn.paper.history import Labels, PlayedHistory, play_history
-from dygcn.paper.options import BASES, NETWORKS, Base, RollingRecipe
-from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt, with_base
+from dygcn.paper.options import BASES, Base, RollingRecipe
+from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt, take_anchor, with_base
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
 
@@ -52,7 +58,7 @@ def fit(
     base = "gcn" if choices.base is None else choices.base
     model = new_model(batch, choices, base, recipe)
     parts = _recent(batch, parts, model.dim)
-    layers = recipe.base.aggregation if isinstance(base, str) and base in NETWORKS else "sum"
+    layers = recipe.base.aggregation if isinstance(base, str) and base == "gcn" else "sum"
     history = play_history(model, parts, layers, _read_labels(choices.labels, batch), progress)
     fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, progress)
     spectral = isinstance(model.spec, SpectralSpec)
@@ -149,15 +155,15 @@ def _fit_base(
         model = fit_exact(FitTask(batch, parts, exact, progress), Recipe()).model
         weights = dict(zip(model.weight_names, model.weights, strict=True))
         return Base("hashed", recipe.base, weights), exact_tables(model, parts, history)
-    name, dim, seed = str(base), choices.dim, choices.seed  # an Embedding alone has another dim
+    dim, seed = choices.dim, choices.seed  # an Embedding alone has another dim
     if recipe.base.once:
-        fitted = fit_base(name, history.snapshots, dim, recipe.base, seed, None, progress)
+        fitted = fit_base(history.snapshots, dim, recipe.base, seed, None, progress)
         tables = [base_vectors(fitted, snapshot) for snapshot in history.snapshots]
         return fitted, keep_last(history.snapshots, tables)
     last: Base | None = None
     tables = []
     for i, snapshot in enumerate(history.snapshots):
-        last = fit_base(name, [snapshot], dim, recipe.base, seed, last)
+        last = fit_base([snapshot], dim, recipe.base, seed, last)
         tables.append(base_vectors(last, snapshot))
         if progress is not None:
             progress(i + 1, len(history.snapshots), "training the base")

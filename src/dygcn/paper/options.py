@@ -12,8 +12,7 @@ from dygcn.engine.records import Float32
 from dygcn.errors import OptionError
 from dygcn.paper.plans import ACTIVATIONS, AGGREGATIONS, RuleOptions
 
-NETWORKS = ("gcn", "graphsage", "gin")
-BASES = (*NETWORKS, "hashed", "embedding")
+BASES = ("gcn", "hashed", "embedding")
 LOSSES = ("dot", "cosine")
 RESTARTS = ("never", "warn", "auto")
 STARTS = ("glorot", "identity")
@@ -196,12 +195,6 @@ class Base:
     tensors: Mapping[str, Float32] = field(default_factory=dict, repr=False)
 
 
-_LAYERS = {  # of networks: how many dimensions each tensor of a layer has
-    "graphsage": {"lin_l.weight": 2, "lin_l.bias": 1, "lin_r.weight": 2},
-    "gin": {"nn.0.weight": 2, "nn.0.bias": 1, "nn.2.weight": 2, "nn.2.bias": 1},
-}
-
-
 def check_shapes(base: Base, dim: int) -> None:
     """Raise a ValueError unless a base has the tensors of its kind, in shapes that fit each other.
 
@@ -214,10 +207,6 @@ def check_shapes(base: Base, dim: int) -> None:
     elif base.name == "hashed":
         width = shapes.get("W0", ())[:1]
         expected = {f"W{k}": (*width, dim) for k in range(len(shapes))}
-    elif base.name in NETWORKS:
-        expected = {"table.weight": (*shapes.get("table.weight", ())[:1], dim)}
-        layers = [(layer, *one) for layer in ("first", "second") for one in _LAYERS[base.name].items()]
-        expected |= {f"{layer}.{part}": (dim,) * dimensions for layer, part, dimensions in layers}
     if (
         shapes != expected
         or any(0 in shape for shape in shapes.values())

@@ -12,8 +12,7 @@ from dygcn._extras import extra
 from dygcn.engine.records import Float32, Float64, Int64, Nodes, Progress
 from dygcn.errors import TrainingWarning
 from dygcn.paper import equations
-from dygcn.paper.bases import degree_features, degrees_in, grown_table
-from dygcn.paper.history import GraphSnapshot, PlayedHistory
+from dygcn.paper.bases import GraphSnapshot, PlayedHistory, degree_features
 from dygcn.paper.options import BaseRecipe, RollingRecipe
 from dygcn.paper.plans import Mix
 
@@ -63,9 +62,6 @@ class TorchArrays:
 
     def product(self, rows: Tensor, matrix: Tensor) -> Tensor:
         return rows @ matrix
-
-    def add(self, a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
-        return a + sign * b
 
     def activate(self, rows: Tensor, activation: str) -> Tensor:
         if activation == "relu":
@@ -182,27 +178,6 @@ def descend(
         )
 
 
-def train_on_snapshots(
-    vectors_of: Callable[[GraphSnapshot], Tensor],
-    parameters: Sequence[Tensor],
-    snapshots: Sequence[GraphSnapshot],
-    recipe: BaseRecipe,
-    random: np.random.Generator,
-    progress: Progress | None = None,
-) -> None:
-    """Train a static network without labels: each round one of the snapshots that have an edge, eq. neg."""
-    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
-    loss = LinkLoss(recipe.loss)
-
-    def loss_of(i: int) -> Tensor:
-        snapshot = snapshots[int(random.integers(len(snapshots)))]
-        z = vectors_of(snapshot)
-        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
-
-    rounds = recipe.epochs if snapshots else 0
-    descend(parameters, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
-
-
 def _shorten(parameters: Sequence[Tensor]) -> bool:
     """Clip the gradient to the length `_STEEPEST`; return whether it is finite. Squares need float64."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -230,19 +205,25 @@ def fit_gcn(
 ) -> dict[str, Float32]:
     """Train the paper's GCN: return its matrices ``in`` (degrees, dim) and ``out`` (dim, dim)."""
     random = np.random.default_rng([seed, 4])
-    degrees = degrees_in(snapshots)
+    degrees = 1 + max((int(snapshot.degree.max(initial=1)) for snapshot in snapshots), default=1)
     if start is None:
         start = {"in": glorot(degrees, dim, random), "out": glorot(dim, dim, random)}
-    degrees = max(degrees, len(start["in"]))
-    start = {**start, "in": grown_table(start["in"], degrees)}
-    weights = [torch.tensor(start[name], requires_grad=True) for name in ("in", "out")]
-    arrays = TorchArrays()
+    table = start["in"]  # greater degrees begin with copies of its last row
+    more = np.repeat(table[-1:], max(degrees - len(table), 0), axis=0)
+    begin = np.concatenate((table, more)), start["out"]
+    weights = [torch.tensor(matrix, requires_grad=True) for matrix in begin]
+    arrays, loss = TorchArrays(), LinkLoss(recipe.loss)
+    snapshots = [snapshot for snapshot in snapshots if len(snapshot.pairs)]
 
-    def vectors_of(snapshot: GraphSnapshot) -> Tensor:
-        degree = degree_features(snapshot, degrees)
-        return equations.gcn(arrays, snapshot.mix, degree, weights, recipe.activation, recipe.output)
+    def loss_of(_: int) -> Tensor:
+        """Return the loss (eq. neg, without labels) of one of the snapshots that have an edge."""
+        snapshot = snapshots[int(random.integers(len(snapshots)))]
+        degree = degree_features(snapshot, len(begin[0]))
+        z = equations.gcn(arrays, snapshot.mix, degree, weights, recipe.activation, recipe.output)
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
 
-    train_on_snapshots(vectors_of, weights, snapshots, recipe, random, progress)
+    rounds = recipe.epochs if snapshots else 0
+    descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
     return {name: w.detach().numpy() for name, w in zip(("in", "out"), weights, strict=True)}
 
 

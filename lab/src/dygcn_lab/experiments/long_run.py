@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dygcn.engine.models.model import Model
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.paper import Base, RollingRecipe
-from dygcn.paper.bases import exact_tables
-from dygcn.paper.history import play_history
+from dygcn.paper.bases import exact_tables, play_history
 from dygcn_lab.experiments.paper_rules import Frames, Series, Trained, empty_model, rolled
 
 

@@ -22,9 +22,8 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64
 from dygcn.paper import Base, RollingRecipe, RollingRule, adopt
-from dygcn.paper.bases import base_vectors, fit_base, keep_last
+from dygcn.paper.bases import base_vectors, fit_base, keep_last, play, play_history
 from dygcn.paper.fitting import new_model
-from dygcn.paper.history import play, play_history
 from dygcn.paper.spec import with_base
 from dygcn.paper.training import first_matrices, fit_rolled
 from dygcn_lab.evaluation import Judge
@@ -135,7 +134,7 @@ def train_bases(
     bases = []
     for step, (graph, snapshot, _) in enumerate(play(model, frames.batches, recipe.base.aggregation)):
         begun = time.perf_counter()
-        last = fit_base("gcn", [snapshot], dim, recipe.base, seed, last)
+        last = fit_base([snapshot], dim, recipe.base, seed, last)
         bases.append(last)
         tables.append(base_vectors(last, snapshot))
         seconds.append(time.perf_counter() - begun)
