@@ -1,15 +1,18 @@
-"""Optional packages, and plugins of other distributions; errors say what to install."""
+"""Imports that may fail or wait: optional packages, plugins of other distributions, modules on first use."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dygcn.errors import MissingExtra, OptionError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @contextmanager
@@ -29,7 +32,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 @cache
 def _plugins(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Read the files of every distribution on the path once: this takes longer than a small fit."""
-    return {entry.name: entry for entry in entry_points(group=group)}
+    return {entry.name: entry for entry in import_module("importlib.metadata").entry_points(group=group)}
 
 
 def load_plugin(group: str, name: str, known: Iterable[str]) -> Any:
@@ -49,3 +52,34 @@ def load_plugin(group: str, name: str, known: Iterable[str]) -> Any:
             f"{name!r} of the group {group!r} cannot be loaded: {error}. "
             f"Run: pip install --upgrade --force-reinstall {distribution}"
         ) from error
+
+
+class _Late:
+    """A stand-in for a module, which is imported when an attribute is read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
+def late(name: str) -> Any:
+    """Return a stand-in for a module that is imported when one of its attributes is read.
+
+    For the type checker, import the module itself under ``TYPE_CHECKING``.
+    """
+    return _Late(name)
+
+
+def late_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package whose names are imported on first use."""
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return find, lambda: sorted(homes)

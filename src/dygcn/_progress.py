@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.errors import OptionError
 
 if TYPE_CHECKING:

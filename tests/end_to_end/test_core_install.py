@@ -136,7 +136,7 @@ def test_the_wheel_holds_the_product_and_one_small_data_set():
         "testing",
     }
     assert inside == wings | {
-        *("__init__.py", "_extras.py", "_late.py", "_progress.py", "errors.py", "py.typed", "sklearn.py")
+        *("__init__.py", "_extras.py", "_progress.py", "errors.py", "py.typed", "sklearn.py")
     }
     assert [name for name in files if name.endswith(".parquet")] == [
         "dygcn/datasets/shipped/hepth-collab.parquet"

@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import EventError, OptionError
-from dygcn.live import rivals
+from dygcn.live import evaluating
 from dygcn.live.evaluated import Interval, Judged, measures_of, short, span
 
 SMALL = {"dim": 8, "progress": False}
@@ -46,7 +46,7 @@ def mrr(judged, method):
 
 def contacts(src, dst):
     src, dst = np.array(src), np.array(dst)
-    return rivals.PastContacts.of(
+    return evaluating.PastContacts.of(
         src, dst, np.arange(len(src), dtype=float), int(max(src.max(), dst.max())) + 1
     )
 
@@ -121,7 +121,12 @@ def test_the_embedding_has_seen_what_came_before_a_question_and_no_more(monkeypa
 
 @pytest.mark.parametrize(
     "rival",
-    [rivals.popularity, partial(rivals.recent_popularity, 3.0), rivals.recency, rivals.item_item],
+    [
+        evaluating.popularity,
+        partial(evaluating.recent_popularity, 3.0),
+        evaluating.recency,
+        evaluating.item_item,
+    ],
     ids=lambda one: type(one).__name__,
 )
 def test_a_rival_reads_nothing_behind_its_position(rival):
@@ -141,7 +146,7 @@ def test_item_item_is_what_matrices_give():
     matrix[src[:50], dst[:50]] = 1
     norm = np.sqrt(np.maximum(matrix.sum(axis=0), 1))
     wanted = matrix[3] @ (matrix.T @ matrix / np.outer(norm, norm))
-    found = rivals.item_item(contacts(src, dst), 3, np.arange(10, 20), 50)
+    found = evaluating.item_item(contacts(src, dst), 3, np.arange(10, 20), 50)
     assert found == pytest.approx(wanted[10:20])
 
 
@@ -157,7 +162,7 @@ def test_ease_is_what_its_paper_says():
     inverse = np.linalg.inv(matrix.T @ matrix + 2.0 * np.eye(len(items)))
     weights = inverse / -np.diag(inverse)
     np.fill_diagonal(weights, 0)
-    assert rivals.Ease(seen, 50, 2.0)(seen, 3, items, 50) == pytest.approx(matrix[3] @ weights)
+    assert evaluating.Ease(seen, 50, 2.0)(seen, 3, items, 50) == pytest.approx(matrix[3] @ weights)
 
 
 def test_one_seed_gives_one_result_and_another_other_questions():
@@ -220,23 +225,23 @@ def test_newcomers_are_not_asked():
 def test_candidates_are_of_the_answers_kind_and_cut_to_a_thousand():
     seen = contacts(np.zeros(3001, int), np.append(np.arange(1, 3001), 5))
     kind = (np.arange(seen.nodes) % 2).astype(np.int8)
-    asked = rivals.ask(seen, kind, 3000, 1000, 0)
+    asked = evaluating.ask(seen, kind, 3000, 1000, 0)
     assert (len(asked.candidates), asked.cut, asked.candidates[asked.answer]) == (1001, True, 5)
     assert (asked.candidates % 2 == 1).all()
     assert len(np.unique(asked.candidates)) == 1001
-    again, other = (rivals.ask(seen, kind, 3000, 1000, seed) for seed in (0, 1))
+    again, other = (evaluating.ask(seen, kind, 3000, 1000, seed) for seed in (0, 1))
     assert np.array_equal(asked.candidates, again.candidates)
     assert not np.array_equal(asked.candidates, other.candidates)
 
 
 def test_ties_have_the_mean_rank():
-    assert rivals.rank_of(np.zeros(5), 2) == 3.0
-    assert rivals.rank_of(np.array([3.0, 1.0, 1.0]), 2) == 2.5
+    assert evaluating.rank_of(np.zeros(5), 2) == 3.0
+    assert evaluating.rank_of(np.array([3.0, 1.0, 1.0]), 2) == 2.5
 
 
 def test_new_pairs_are_ranked_among_those_whom_the_asker_never_met():
     seen = contacts([0, 0, 1, 2, 0], [5, 6, 7, 7, 7])
-    asked = rivals.ask(seen, np.zeros(8, np.int8), 4, 1000, 0)
+    asked = evaluating.ask(seen, np.zeros(8, np.int8), 4, 1000, 0)
     assert (asked.candidates.tolist(), asked.met.tolist(), asked.new) == (
         [5, 6, 7],
         [True, True, False],
@@ -275,7 +280,7 @@ def test_what_is_refused():
 
 
 def test_ease_is_left_out_where_there_are_too_many_destinations(monkeypatch):
-    monkeypatch.setattr(rivals, "MOST_ITEMS", 5)
+    monkeypatch.setattr(evaluating, "MOST_ITEMS", 5)
     found = dygcn.evaluate(repeats(), **SMALL)
     assert "EASE" not in found.rows
     assert any(note.startswith("EASE is left out: 12 destinations") for note in found.notes)

@@ -8,11 +8,11 @@ import pytest
 import dygcn
 from dygcn.engine.events import id_column
 from dygcn.engine.features.inputs import RowTable
-from dygcn.live import evaluated, evaluating, fitting, refitting, rivals
-from dygcn.live.clock import usual_jump
+from dygcn.live import evaluated, evaluating, fitting, refitting
+from dygcn.live.embedding import usual_jump
 from dygcn.live.other_names import ATTRIBUTES, no_attribute
 from dygcn.live.search import backends
-from dygcn.live.shared.segments import Segments, attach
+from dygcn.live.shared.sharing import Segments, attach
 
 
 def test_measures_and_how_they_are_written():
@@ -33,11 +33,11 @@ def test_phases_have_names():
 
 
 def test_rivals_on_a_few_contacts():
-    seen = rivals.PastContacts.of(np.array([0, 1, 0, 0]), np.array([2, 2, 3, 2]), np.arange(4.0), 4)
+    seen = evaluating.PastContacts.of(np.array([0, 1, 0, 0]), np.array([2, 2, 3, 2]), np.arange(4.0), 4)
     assert (seen.pair_at.tolist(), seen.items_before(9).tolist()) == ([0, 1, 2], [2, 3])
-    assert rivals.popularity(seen, 0, np.array([2, 3]), 3).tolist() == [2.0, 1.0]
-    seen = rivals.PastContacts.of(np.array([0, 3, 1, 1, 0]), np.array([2, 0, 4, 4, 2]), np.arange(5.0), 6)
-    assert np.argsort(-rivals.recency(seen, 0, np.array([2, 3, 4, 5]), 4)).tolist() == [1, 0, 2, 3]
+    assert evaluating.popularity(seen, 0, np.array([2, 3]), 3).tolist() == [2.0, 1.0]
+    seen = evaluating.PastContacts.of(np.array([0, 3, 1, 1, 0]), np.array([2, 0, 4, 4, 2]), np.arange(5.0), 6)
+    assert np.argsort(-evaluating.recency(seen, 0, np.array([2, 3, 4, 5]), 4)).tolist() == [1, 0, 2, 3]
 
 
 def test_rows_are_turned_onto_the_old_ones():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dygcn.cluster.ray_shards  # noqa: F401  (skips, where there is no Ray)
-from dygcn.live.durable.storage.packing import pack
+from dygcn.live.durable.storage.entries import pack
 from dygcn.live.embedding import load
 from dygcn_lab.soak.shard_faults import Fault
 from dygcn_lab.soak.shard_kills import deck, judge, silence

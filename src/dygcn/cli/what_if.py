@@ -15,9 +15,9 @@ from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError
+from dygcn.live.change import TrialMoves
 from dygcn.live.finding import Scored
 from dygcn.live.view import EmbeddingView
-from dygcn.live.what_if import TrialMoves
 
 
 @question(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dygcn._late import late_names
+from dygcn._extras import late_names
 
 if TYPE_CHECKING:
     from dygcn.cluster.embedding import ClusterEmbedding

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dygcn._extras import extra
-from dygcn._late import late
+from dygcn._extras import extra, late
 from dygcn.engine._disk import replace_own
 from dygcn.errors import OptionError
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.cluster.certificates import given
 from dygcn.cluster.embedding import ClusterEmbedding, ShardsAhead
 from dygcn.cluster.folder import (

@@ -14,9 +14,8 @@ from dygcn.cluster.wire import unpack as unpack_record
 from dygcn.engine.events import join_events, read_events
 from dygcn.errors import ClusterError
 from dygcn.live.durable.storage.entries import Entry as LogEntry
-from dygcn.live.durable.storage.entries import Kind, check_entries
+from dygcn.live.durable.storage.entries import Kind, check_entries, unpack
 from dygcn.live.durable.storage.log import EventLog, reading
-from dygcn.live.durable.storage.packing import unpack
 
 _RECENT = 64  # batches whose end is kept in memory
 

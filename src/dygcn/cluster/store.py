@@ -14,8 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dygcn._extras import extra
-from dygcn._late import late
+from dygcn._extras import extra, late
 from dygcn.cluster.messages import HandedOver, Record, ShardSnapshot
 from dygcn.cluster.wire import pack_parts, unpack
 from dygcn.engine._disk import make_folder, replace_own, write_own

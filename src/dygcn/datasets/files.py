@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dygcn._extras import extra
-from dygcn._late import late
+from dygcn._extras import extra, late
 from dygcn.datasets.registry import shipped_names
 from dygcn.errors import DatasetError
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn._progress import progress_of
-from dygcn.engine.events import ColumnOptions, read_events, read_update, single_pair
+from dygcn.engine.events import ColumnOptions, moment, read_events, read_update, single_pair
 from dygcn.engine.features.inputs import CANNOT_BE_SET
 from dygcn.engine.features.tables import Embedding
 from dygcn.engine.models.checks import read_tolerance
@@ -20,11 +21,10 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.projection import feature_rows
 from dygcn.engine.models.state import State
 from dygcn.engine.records import NO_CHANGE, EventBatch
-from dygcn.errors import FeatureError, FolderError, OptionError
+from dygcn.errors import ClockWarning, FeatureError, FolderError, OptionError
 from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change, DistanceTracker, with_listeners
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.files import load_state
 from dygcn.live.finding import check_alone, many_ids
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dygcn._progress import Asked
-    from dygcn.engine.models.contracts import StateWriter
+    from dygcn.engine.models.contracts import StateReader, StateWriter
     from dygcn.engine.records import Int64
     from dygcn.live import refitting
     from dygcn.live.announcing import Unsaid
@@ -439,3 +439,41 @@ def load(path: str | os.PathLike[str]) -> LiveEmbedding:
     if is_durable(path):
         raise FolderError(f"{path} is durable: its log is newer than what is saved; use dygcn.open")
     return LiveEmbedding(*load_state(path))
+
+
+SPANS, TIMES = 1000.0, 10.0
+
+
+def usual_jump(state: StateReader) -> float | None:
+    """Return the largest plausible jump of the clock; None if there is no clock or no time was seen yet.
+
+    A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
+    is most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
+    """
+    model, clock = state.model, state.graph.clock
+    if clock is None:
+        return None
+    spans = SPANS * (model.half_life or 0.0), SPANS * (model.unit or 0.0)
+    return max(*spans, (TIMES - 1.0) * abs(clock))
+
+
+def warn_of_jump(state: StateReader, batch: EventBatch, now: float | None) -> None:
+    """Warn, before anything changes, if times are implausibly far ahead of the clock."""
+    if now is None and batch.t is None:
+        return
+    jump = usual_jump(state)
+    if jump is None:
+        return
+    seen = [] if now is None else [moment(now)]
+    if batch.t is not None and len(batch):
+        seen.append(float(batch.t.max()))
+    latest = max(seen, default=-float("inf"))
+    clock = state.graph.clock
+    assert clock is not None
+    if latest > clock + jump:
+        warnings.warn(
+            f"t is {latest:g} and the clock is at {clock:g}: is t in another unit? The clock never goes "
+            "back, and takes with it what is remembered of removed edges, and edges that expire",
+            ClockWarning,
+            stacklevel=4,
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnOptions, cut_steps, duration, read_graph, sort_by_time

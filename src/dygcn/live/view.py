@@ -17,7 +17,7 @@ from dygcn.engine.models.state import State
 from dygcn.engine.models.trial import RemovalTrial, Trial
 from dygcn.engine.records import DEFAULT_K, EventBatch, Float32, Float64, Nodes
 from dygcn.errors import OptionError
-from dygcn.live.change import Change
+from dygcn.live.change import Change, TrialBlock
 from dygcn.live.explaining import ExplainedChange, Explanation
 from dygcn.live.finding import (
     EVERY_KIND,
@@ -43,14 +43,15 @@ from dygcn.live.recommending import (
     allowed_nodes,
     asking_kind,
     filtered_nodes,
+    head_of,
     kind_of_links,
     links_of,
+    pair_scores,
     recommend_nodes,
+    to_probabilities,
 )
-from dygcn.live.scoring import head_of, pair_scores, to_probabilities
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
-from dygcn.live.what_if import TrialBlock
 
 
 class RecommendOptions(TypedDict, total=False):

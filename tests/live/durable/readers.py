@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import dygcn
-from dygcn.live.durable.histories import FeedCursor
+from dygcn.live.durable.feed import FeedCursor
 from tests.live.crashing import reopened
 
 ROUNDED = 1e-5  # vectors are sums of float32

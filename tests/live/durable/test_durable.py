@@ -24,11 +24,10 @@ from dygcn.errors import (
     WriteFailed,
 )
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable import offsets, write_ahead
+from dygcn.live.durable import source_batch, write_ahead
 from dygcn.live.durable import source_batch as parts_module
-from dygcn.live.durable.offsets import StreamOffsets
 from dygcn.live.durable.snapshots import SnapshotWriter
-from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch
+from dygcn.live.durable.source_batch import APPLIED, FULL, GAP, REPEATED, SourceBatch, StreamOffsets
 from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
@@ -563,7 +562,7 @@ def test_dated_undated_and_timed_requests_at_once(tmp_path):
 
 
 def test_too_many_streams(live, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 3)
     sent = [part(1.0, client=f"http:{name}") for name in "abcde"]
     assert [one.status for one in live._ingest(sent)] == [APPLIED] * 3 + [FULL] * 2
     more = [part(1.0, client=f"http:{name}", first=1) for name in "abc"] + [part(1.0)]

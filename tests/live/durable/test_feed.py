@@ -15,8 +15,7 @@ from dygcn.live.changed import ChangeRecord
 from dygcn.live.durable import feed as module
 from dygcn.live.durable import recovery, snapshots, write_ahead
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.feed import Departures, Feed
-from dygcn.live.durable.histories import ALL_NODES, FeedCursor, Histories
+from dygcn.live.durable.feed import ALL_NODES, Departures, Feed, FeedCursor, Histories
 from tests.live.crashing import TOO_HEAVY, begin, crash, many_folders, reopened
 from tests.live.durable.readers import RUN, Dated, Reader, hunting
 from tests.live.steps import step, take

@@ -17,9 +17,9 @@ import dygcn
 from dygcn.engine.events import id_column, read_events
 from dygcn.engine.events.wire import decode_events
 from dygcn.errors import DamagedFolder, DamagedLog, EventError, FolderError, MissingFolder, StorageError
-from dygcn.live.durable import feed, forgetting, redacting
+from dygcn.live.durable import feed, forgetting
+from dygcn.live.durable.forgetting import Redaction, text_finder
 from dygcn.live.durable.opening import restore
-from dygcn.live.durable.redacting import Redaction, text_finder
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage import sqlite_file
 from dygcn.live.durable.storage.dead_letters import DeadLetter, events_of
@@ -375,11 +375,11 @@ def test_the_past_is_redacted_and_says_so(tmp_path):
 # ---- interrupted -------------------------------------------------------------------------------------------
 
 STEPS = {
-    "before the graph": (redacting.Redaction, "nodes_in"),
-    "before the rows": (redacting.Redaction, "forget_rows"),
-    "before snapshots": (redacting.Redaction, "redact_snapshots"),
-    "in the base": (redacting, "complete_base"),
-    "in snapshots": (redacting.Redaction, "_redact_snapshot"),
+    "before the graph": (forgetting.Redaction, "nodes_in"),
+    "before the rows": (forgetting.Redaction, "forget_rows"),
+    "before snapshots": (forgetting.Redaction, "redact_snapshots"),
+    "in the base": (forgetting, "complete_base"),
+    "in snapshots": (forgetting.Redaction, "_redact_snapshot"),
     "before the log": (EventLog, "redact"),
     "before the end": (Erasures, "complete"),
 }
@@ -418,7 +418,7 @@ def test_files_of_the_base_are_replaced_one_by_one(tmp_path, monkeypatch, nth):
                 raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr(redacting.os, "replace", replaced)
+    monkeypatch.setattr(forgetting.os, "replace", replaced)
     with pytest.raises(KeyboardInterrupt):
         live.forget(NAME)
     live._let_go()

@@ -14,7 +14,7 @@ from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, Stor
 from dygcn.live.announcing import Announcer
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import write_ahead
-from dygcn.live.durable.histories import FeedCursor, Histories
+from dygcn.live.durable.feed import FeedCursor, Histories
 from dygcn.live.durable.storage import log as log_module
 from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.layout import list_snapshots

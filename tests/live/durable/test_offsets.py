@@ -8,9 +8,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import dygcn
 from dygcn.engine.events import read_events
 from dygcn.errors import DygcnError
-from dygcn.live.durable import offsets
-from dygcn.live.durable.offsets import StreamOffsets, is_packed
-from dygcn.live.durable.source_batch import APPLIED, FORGOTTEN, FULL, GAP, REPEATED, SourceBatch
+from dygcn.live.durable import source_batch
+from dygcn.live.durable.source_batch import (
+    APPLIED,
+    FORGOTTEN,
+    FULL,
+    GAP,
+    REPEATED,
+    SourceBatch,
+    StreamOffsets,
+    is_packed,
+)
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.log import EventLog
 from dygcn_lab.testbed.graphs import GraphOracle
@@ -31,7 +39,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(offsets, "time", clock)
+    monkeypatch.setattr(source_batch, "time", clock)
     return clock
 
 
@@ -60,8 +68,8 @@ def statuses(live, *parts):
 
 
 def test_clients_take_no_place_from_brokers(live, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
-    monkeypatch.setattr(offsets, "MOST_STREAMS", 2)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(source_batch, "MOST_STREAMS", 2)
     assert statuses(live, *(sent(f"http:{n}", 0) for n in range(5))) == [APPLIED] * 3 + [FULL] * 2
     assert statuses(live, *(from_broker(f"kafka:x/{n}", 0) for n in range(3))) == [APPLIED] * 2 + [FULL]
     live.close()
@@ -73,12 +81,12 @@ def test_clients_take_no_place_from_brokers(live, monkeypatch):
 
 
 def test_a_client_that_comes_too_early_takes_no_place(live, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 1)
     assert statuses(live, sent("http:a", 5), sent("http:b", 0)) == [GAP, APPLIED]
 
 
 def test_the_longest_silent_client_goes_where_there_is_no_other_place(live, clock, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 3)
     live._offsets.idle_seconds = 100.0
     for name in "abc":
         assert statuses(live, sent(f"http:{name}", 0)) == [APPLIED]
@@ -99,9 +107,9 @@ def test_the_longest_silent_client_goes_where_there_is_no_other_place(live, cloc
 
 
 def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 50)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 50)
     assert set(statuses(live, *(sent(f"http:old {n}", 0) for n in range(50)))) == {APPLIED}
-    clock.now += offsets.IDLE_SECONDS
+    clock.now += source_batch.IDLE_SECONDS
     appended, whole = [], EventLog.append
     monkeypatch.setattr(
         EventLog, "append", lambda self, *result: appended.append(result[0]) or whole(self, *result)
@@ -111,14 +119,14 @@ def test_places_of_silent_clients_are_one_transaction(live, clock, monkeypatch):
 
 
 def test_the_time_of_silence_outlives_a_restart(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 2)
     live = begin(tmp_path / "x")
     assert statuses(live, sent("http:a", 0), sent("http:b", 0)) == [APPLIED] * 2
     live.close()
-    clock.now += offsets.IDLE_SECONDS / 2
+    clock.now += source_batch.IDLE_SECONDS / 2
     live = dygcn.open(live._folder)
     assert statuses(live, sent("http:b", 1)) == [APPLIED]
-    clock.now += offsets.IDLE_SECONDS / 2
+    clock.now += source_batch.IDLE_SECONDS / 2
     assert statuses(live, sent("http:c", 0), sent("http:d", 0)) == [APPLIED, FULL]
     assert sorted(live.streams) == ["http:b", "http:c"]
     live.close()
@@ -171,7 +179,7 @@ def test_forgetting_is_durable(live, snapshot):
 
 
 def test_as_many_forgotten_names_are_remembered_as_is_said(live, monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 3)
+    monkeypatch.setattr(source_batch, "MOST_FORGOTTEN", 3)
     for n in range(5):
         statuses(live, sent(f"http:{n}", 0, 2))
         live._forget_stream(f"http:{n}")
@@ -184,10 +192,10 @@ def test_the_manifest_of_as_many_streams_as_can_be_can_be_read(tmp_path, monkeyp
     """Names are chosen by whoever sends: with the longest ones the snapshot must still be a snapshot."""
     live = begin(tmp_path / "x")
     longest = 200 - len("http:") - 6
-    for n in range(offsets.MOST_CLIENTS):
+    for n in range(source_batch.MOST_CLIENTS):
         live._offsets.reach(f"http:{'é' * (longest // 2)}{n:06d}", 2**62)
         live._offsets.reach(f"nats:{'x' * longest}{n:06d}", 2**63 - 1)
-    live._offsets._forgotten = {2**62 + n: 2**62 + n for n in range(offsets.MOST_FORGOTTEN)}
+    live._offsets._forgotten = {2**62 + n: 2**62 + n for n in range(source_batch.MOST_FORGOTTEN)}
     live.update([(1, 2)])
     live.close()
     with dygcn.open(live._folder) as again:
@@ -261,7 +269,7 @@ class Forgetting(RuleBasedStateMachine):
         here = client in self.live.streams
         assert self.live._forget_stream(client) == (self.sent[client] if here else None)
 
-    @rule(seconds=st.sampled_from([1, 60, offsets.IDLE_SECONDS]))
+    @rule(seconds=st.sampled_from([1, 60, source_batch.IDLE_SECONDS]))
     def wait(self, seconds):
         self.clock.now += seconds
 
@@ -299,7 +307,7 @@ HUNT = settings(
 
 @pytest.fixture
 def machine(monkeypatch, clock):
-    monkeypatch.setattr(offsets, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(source_batch, "MOST_CLIENTS", 2)
     with many_folders() as new_folder:
         monkeypatch.setattr(Forgetting, "new_folder", staticmethod(new_folder), raising=False)
         monkeypatch.setattr(Forgetting, "clock", clock, raising=False)
@@ -316,7 +324,7 @@ def test_many_more_of_them(machine):
 
 
 def forgotten_names_are_not_remembered(monkeypatch):
-    monkeypatch.setattr(offsets, "MOST_FORGOTTEN", 0)
+    monkeypatch.setattr(source_batch, "MOST_FORGOTTEN", 0)
 
 
 def forgetting_is_not_written(monkeypatch):
@@ -335,13 +343,13 @@ def snapshots_do_not_know_who_was_forgotten(monkeypatch):
 
 
 def whoever_is_forgotten_may_go_on_anywhere(monkeypatch):
-    whole = offsets._judge
+    whole = source_batch._judge
 
     def judge(part, last, here):
         status, expected = whole(part, last, here)
         return (APPLIED, 0) if status == FORGOTTEN else (status, expected)
 
-    monkeypatch.setattr(offsets, "_judge", judge)
+    monkeypatch.setattr(source_batch, "_judge", judge)
 
 
 def busy_clients_lose_their_places(monkeypatch):

@@ -19,10 +19,9 @@ from dygcn.live.durable import recovery
 from dygcn.live.durable.recovery import Beginning, batches, logged_batches, newest_good
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import SourceBatch
-from dygcn.live.durable.storage.entries import Entry, Kind
+from dygcn.live.durable.storage.entries import Entry, Kind, pack
 from dygcn.live.durable.storage.layout import MARK_FILE, list_snapshots, snapshot_path
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.packing import pack
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot, take_snapshot
 from dygcn.live.model_files import LogPosition

@@ -151,7 +151,7 @@ def test_a_reader_that_is_two_changes_behind_tries_again(hub, monkeypatch):
     behind = iter([2, 1, 0])
 
     def late(words, at):
-        return ticks(words, at) - (next(behind, 0) if at == reading.segments.TICK else 0)
+        return ticks(words, at) - (next(behind, 0) if at == reading.sharing.TICK else 0)
 
     live.update(add=[(0, 100)])
     first = live[5].copy()

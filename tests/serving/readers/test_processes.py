@@ -16,7 +16,7 @@ import pytest
 
 import dygcn
 from dygcn.errors import DygcnError, OptionError
-from dygcn.live.shared.segments import Handle, Place
+from dygcn.live.shared.sharing import Handle, Place
 from dygcn.serving.observing.metrics import RequestCounts
 from dygcn.serving.readers.process import ReaderServer, rows_of
 from dygcn.serving.service.app import ROUTES

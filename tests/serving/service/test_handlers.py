@@ -222,7 +222,7 @@ def test_a_request_without_events_has_no_number(serve):
 
 
 def test_no_more_clients_than_can_be_followed(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.offsets.MOST_CLIENTS", 2)
+    monkeypatch.setattr("dygcn.live.durable.source_batch.MOST_CLIENTS", 2)
     served = serve()
     for client in ("a", "b"):
         assert served.post(rows(10), client=client, sequence=0).status_code == 200
@@ -233,7 +233,7 @@ def test_no_more_clients_than_can_be_followed(serve, monkeypatch):
 
 
 def test_an_administrator_forgets_a_client(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.offsets.MOST_CLIENTS", 1)
+    monkeypatch.setattr("dygcn.live.durable.source_batch.MOST_CLIENTS", 1)
     served = serve()
     assert served.post([*rows(10), *rows(11)], client="a/b", sequence=0).status_code == 200
     is_problem(served.post(rows(12), client="c", sequence=0), 429, "too-many-clients")
@@ -257,7 +257,7 @@ def test_an_administrator_forgets_a_client(serve, monkeypatch):
 
 
 def test_silent_clients_make_room_after_the_time_that_is_set(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.offsets.MOST_CLIENTS", 1)
+    monkeypatch.setattr("dygcn.live.durable.source_batch.MOST_CLIENTS", 1)
     served = serve(limits=Limits(client_idle_seconds=1e-9))
     for client in ("a", "b", "c"):
         assert served.post(rows(10), client=client, sequence=0).status_code == 200

@@ -9,8 +9,8 @@ import pytest
 
 import dygcn
 from dygcn.errors import OptionError
+from dygcn.live.durable.forgetting import Redaction
 from dygcn.live.durable.past import MOMENT_PATTERN
-from dygcn.live.durable.redacting import Redaction
 from dygcn.serving.service import vectors
 from dygcn.serving.service.settings import ServiceSettings, check_settings, parse_settings
 from tests.serving.service.serving import ARROW, is_problem, on_loopback, serving

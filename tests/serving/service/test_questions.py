@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.live.what_if import TrialMoves
+from dygcn.live.change import TrialMoves
 from dygcn.schema.requests import WhatIfRequest
 from dygcn.serving.service import links, what_if
 from dygcn.serving.service.auth import new_token

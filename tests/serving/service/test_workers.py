@@ -205,10 +205,10 @@ def test_a_source_waits_where_requests_are_shed(folder):
 
 
 def test_a_stream_that_cannot_be_followed_is_a_failure_not_a_loss(folder, monkeypatch):
-    monkeypatch.setattr("dygcn.live.durable.offsets.MOST_STREAMS", 0)
+    monkeypatch.setattr("dygcn.live.durable.source_batch.MOST_STREAMS", 0)
     with running(folder(), Listed(path_of(0, 3))) as service:
         until(lambda: "no more streams" in (service.sources[0].failure or ""))
-        monkeypatch.setattr("dygcn.live.durable.offsets.MOST_STREAMS", 10)
+        monkeypatch.setattr("dygcn.live.durable.source_batch.MOST_STREAMS", 10)
         until(lambda: service.live.streams.get("clicks") == 12)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dygcn._late import late
+from dygcn._extras import late
 
 _NODES = 2  # simulated ones that take shards; the head takes none
 _CPUS = 4.0  # of each: one has room for all shards, when the other is gone

@@ -24,9 +24,8 @@ import msgspec
 import numpy as np
 
 from dygcn.cluster.logged_entries import ShardLog
-from dygcn.live.durable.storage.entries import Kind
+from dygcn.live.durable.storage.entries import Kind, pack
 from dygcn.live.durable.storage.layout import LOG_FILE
-from dygcn.live.durable.storage.packing import pack
 from dygcn.live.embedding import load
 from dygcn_lab.costs.timing import load_average
 from dygcn_lab.soak.shard_faults import Fault, Field, front_command, ray_cluster

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64, RelationColumn
 from dygcn.errors import EventError
 

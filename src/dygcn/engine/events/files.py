@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.engine.events.kinds import APART
 from dygcn.errors import EventError
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.engine.events.columns import NO_TEXTS, as_arrow, checked_strings, id_column, python_ids, strings_of
 from dygcn.engine.records import IdColumn
 from dygcn.errors import EventError, OptionError, listed, shown

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.engine.events import id_column, python_ids, take
 from dygcn.engine.events.kinds import kinds_of, stored_type
 from dygcn.engine.graph import ids_kernels as loops

@@ -20,10 +20,8 @@ from dygcn.engine.records import Changed, Float32
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
-from dygcn.live.clock import warn_of_jump
 from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
-from dygcn.live.durable.offsets import screen
 from dygcn.live.durable.snapshots import KeepLog, SnapshotWriter
 from dygcn.live.durable.source_batch import (
     Receipt,
@@ -31,13 +29,13 @@ from dygcn.live.durable.source_batch import (
     groups,
     one_by_one,
     read_offset,
+    screen,
     without_refused,
 )
-from dygcn.live.durable.storage.entries import Kind, NewEntry
+from dygcn.live.durable.storage.entries import Kind, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.storage.layout import FolderLock
-from dygcn.live.durable.storage.packing import pack, pack_tolerance
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.embedding import LiveEmbedding, warn_of_jump
 from dygcn.live.finding import as_many, check_alone, many_ids
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView

@@ -15,9 +15,9 @@ from dygcn.engine.models.folder import check_target
 from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
+from dygcn.live.durable.forgetting import complete_base
 from dygcn.live.durable.past import AsOf, PastEmbedding, open_past
 from dygcn.live.durable.recovery import newest_good
-from dygcn.live.durable.redacting import complete_base
 from dygcn.live.durable.snapshots import KEEP_LOG, KeepLog
 from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures

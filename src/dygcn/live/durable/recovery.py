@@ -13,11 +13,10 @@ import numpy as np
 from dygcn.engine.events import join_events, join_ids, read_events, take
 from dygcn.engine.propagation import influence
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
-from dygcn.live.durable.offsets import is_packed
-from dygcn.live.durable.storage.entries import Entry, Epoch, Kind
+from dygcn.live.durable.source_batch import is_packed
+from dygcn.live.durable.storage.entries import Entry, Epoch, Kind, pack, unpack, unpack_tolerance
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.packing import pack, unpack, unpack_tolerance
 from dygcn.live.files import Loaded, load_snapshot
 from dygcn.live.model_files import LogPosition
 

@@ -17,15 +17,13 @@ from dygcn.engine.models.surprise import Surprises
 from dygcn.engine.records import History, IdColumn, Nodes
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError, WriteFailed
 from dygcn.live.announcing import check_orders
-from dygcn.live.durable.feed import Feed
-from dygcn.live.durable.histories import Histories
-from dygcn.live.durable.offsets import StreamOffsets
+from dygcn.live.durable.feed import Feed, Histories
 from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
+from dygcn.live.durable.source_batch import StreamOffsets
 from dygcn.live.durable.storage.dead_letters import DeadLetter
-from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
+from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry, unpack_tolerance
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.packing import unpack_tolerance
 from dygcn.live.embedding import LiveEmbedding
 
 _Done = TypeVar("_Done")

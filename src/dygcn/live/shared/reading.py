@@ -19,7 +19,7 @@ from dygcn.engine.propagation.pulling import Earlier, HeavyRows, PulledArcs, Pul
 from dygcn.engine.propagation.sum_rows import SumRows
 from dygcn.engine.records import Float32, IdColumn, Int64, Nodes
 from dygcn.errors import AmbiguousId, EventError
-from dygcn.live.shared import segments
+from dygcn.live.shared import sharing
 
 _TRIES = 7
 _ROUNDS = 200  # of a batch: each reads again what was written meanwhile, which is less and less
@@ -31,7 +31,7 @@ _NONE = np.empty(0, np.int32)
 class _View:
     """The mapped arrays of one generation."""
 
-    def __init__(self, generation: int, listed: segments.SharedArrays) -> None:
+    def __init__(self, generation: int, listed: sharing.SharedArrays) -> None:
         self.generation = generation
         self.units = UnitTable(listed.hashed, listed.unit_seed, *listed.units)
         self.ids = IdMap.attached(listed.kind, listed.ids, listed.secret)
@@ -88,7 +88,7 @@ class _View:
 class _Pulled:
     """Arcs to heavy nodes and the messages of these, with copies to read from."""
 
-    def __init__(self, listed: segments.PulledArrays) -> None:
+    def __init__(self, listed: sharing.PulledArrays) -> None:
         self._arcs = PulledArcs(*listed.arcs)
         slot, rows, has = listed.slot, listed.rows, listed.has
         before, had, since = listed.earlier
@@ -118,10 +118,10 @@ class RowReader(threading.local):
     """
 
     def __init__(self, handle: bytes) -> None:
-        found = msgspec.json.decode(handle, type=segments.Handle)
+        found = msgspec.json.decode(handle, type=sharing.Handle)
         self._process = found.process
-        self._words = segments.attach(found.process, found.words)
-        self._list = segments.attach(found.process, found.list)
+        self._words = sharing.attach(found.process, found.words)
+        self._list = sharing.attach(found.process, found.list)
         self._view: _View | None = None
         self._one, self._latest = np.zeros(1, np.int32), np.zeros(1, np.int64)
 
@@ -129,7 +129,7 @@ class RowReader(threading.local):
     def sequence(self) -> int:
         """The last sequence that was published."""
         while True:
-            sequence = self._sequence_of(published(self._words, segments.TICK))
+            sequence = self._sequence_of(published(self._words, sharing.TICK))
             if sequence is not None:
                 return sequence
 
@@ -141,7 +141,7 @@ class RowReader(threading.local):
             view = self._view_of_now()
             if view is None:
                 continue
-            tick = published(self._words, segments.TICK)
+            tick = published(self._words, sharing.TICK)
             try:
                 at = view.ids.find_one(node)
             except AmbiguousId:  # the writer says so
@@ -167,7 +167,7 @@ class RowReader(threading.local):
             view = self._view_of_now()
             if view is None:
                 continue
-            tick = published(self._words, segments.TICK)
+            tick = published(self._words, sharing.TICK)
             column = _column_of(ids)
             nodes = None if column is None else view.find(column)
             if column is None or nodes is None:
@@ -197,7 +197,7 @@ class RowReader(threading.local):
             stale = np.flatnonzero(stamps > read_at)
             if there and len(stale) == 0:
                 return tick, vectors
-            last, tick = tick, published(self._words, segments.TICK)
+            last, tick = tick, published(self._words, sharing.TICK)
             if tick == last:
                 waits += 1
                 if waits > _WAITS:
@@ -212,32 +212,32 @@ class RowReader(threading.local):
         return None
 
     def _view_of_now(self) -> _View | None:
-        generation = published(self._words, segments.GENERATION)
+        generation = published(self._words, sharing.GENERATION)
         if self._view is not None and self._view.generation == generation:
             return self._view
         if generation % 2:
             return None
-        text = self._list[: self._words[segments.LIST_BYTES]].tobytes()
-        if published(self._words, segments.GENERATION) != generation:
+        text = self._list[: self._words[sharing.LIST_BYTES]].tobytes()
+        if published(self._words, sharing.GENERATION) != generation:
             return None
         try:
-            listed = msgspec.json.decode(text, type=segments.SharedArrays, dec_hook=self._attach)
+            listed = msgspec.json.decode(text, type=sharing.SharedArrays, dec_hook=self._attach)
         except OSError:  # replaced while they were mapped
             return None
         self._view = _View(generation, listed)
         return self._view
 
     def _attach(self, _: type, place: Any) -> NDArray[Any]:
-        return segments.attach(self._process, msgspec.convert(place, segments.Place))
+        return sharing.attach(self._process, msgspec.convert(place, sharing.Place))
 
     def _is_of_now(self, view: _View) -> bool:
-        return published(self._words, segments.GENERATION) == view.generation
+        return published(self._words, sharing.GENERATION) == view.generation
 
     def _sequence_of(self, tick: int) -> int | None:
         """Return the sequence of a tick; None if the tick is too old."""
-        sequence = int(self._words[segments.SEQUENCES + tick % segments.KEPT])
-        behind = published(self._words, segments.TICK) - tick
-        return sequence if behind < segments.KEPT - 1 else None
+        sequence = int(self._words[sharing.SEQUENCES + tick % sharing.KEPT])
+        behind = published(self._words, sharing.TICK) - tick
+        return sequence if behind < sharing.KEPT - 1 else None
 
 
 def _column_of(ids: list[int | str]) -> IdColumn | None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from dygcn._extras import extra
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.histories import FeedCursor
+from dygcn.live.durable.feed import FeedCursor
 from dygcn.schema import answers
 from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dygcn.live.clock import usual_jump
+from dygcn.live.embedding import usual_jump
 
 if TYPE_CHECKING:
     from dygcn.engine.models.contracts import StateWriter

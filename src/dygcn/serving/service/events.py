@@ -14,8 +14,7 @@ from starlette.responses import Response
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.errors import OptionError
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.offsets import CLIENT
-from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
+from dygcn.live.durable.source_batch import CLIENT, FULL, Receipt, SourceBatch
 from dygcn.schema import answers
 from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of

@@ -15,8 +15,7 @@ from dygcn.engine.records import DEFAULT_K, Float64
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import Scored, check_kind, linked_nodes
-from dygcn.live.recommending import EVERYONE, links_for
-from dygcn.live.scoring import to_probabilities
+from dygcn.live.recommending import EVERYONE, links_for, to_probabilities
 from dygcn.live.view import EmbeddingView
 from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 
 from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
-from dygcn.live.durable.histories import PLACE_PATTERN
+from dygcn.live.durable.feed import PLACE_PATTERN
 from dygcn.live.durable.past import MOMENT_PATTERN
 
 V1 = "/v1"  # before the path of every route that programs use

@@ -14,8 +14,8 @@ import msgspec
 
 from dygcn.errors import DygcnError, OptionError
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY
-from dygcn.live.durable.offsets import IDLE_SECONDS
 from dygcn.live.durable.snapshots import KeepLog
+from dygcn.live.durable.source_batch import IDLE_SECONDS
 from dygcn.serving.observing.events import note
 from dygcn.serving.observing.logs import Format, Level
 from dygcn.serving.observing.tracing import Otel

@@ -15,10 +15,10 @@ from dygcn.engine.events import read_update
 from dygcn.engine.events.wire import decode_events, without_forgets
 from dygcn.engine.records import EventBatch
 from dygcn.errors import OptionError
+from dygcn.live.change import TrialMoves
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import Scored
 from dygcn.live.recommending import EVERYONE
-from dygcn.live.what_if import TrialMoves
 from dygcn.schema import answers, requests
 from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import (

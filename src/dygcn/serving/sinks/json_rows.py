@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dygcn._late import late
+from dygcn._extras import late
 from dygcn.serving.sinks.histories import as_values
 
 if TYPE_CHECKING:

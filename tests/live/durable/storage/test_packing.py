@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dygcn.engine.events import python_ids, read_events, rows_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import DamagedLog
-from dygcn.live.durable.storage import packing
-from dygcn.live.durable.storage.packing import pack, pack_tolerance, unpack, unpack_tolerance
+from dygcn.live.durable.storage import entries
+from dygcn.live.durable.storage.entries import pack, pack_tolerance, unpack, unpack_tolerance
 from dygcn.live.durable.storage.sqlite_file import LONGEST_BODY
 
 INTS = st.integers(-(2**63), 2**63 - 1)
@@ -105,9 +105,9 @@ def packed(**changes):
     """A batch of two events, with some fields replaced."""
     batch = read_events([("ann", "bob", 1.0, 1, 2.0), ("bob", "cät", 2.0, -1, 1.0)])
     fields = msgspec.to_builtins(
-        msgspec.msgpack.decode(pack(batch, 5.0), type=packing._Packed), builtin_types=(bytes,)
+        msgspec.msgpack.decode(pack(batch, 5.0), type=entries._Packed), builtin_types=(bytes,)
     )
-    names = [field.name for field in msgspec.structs.fields(packing._Packed)]
+    names = [field.name for field in msgspec.structs.fields(entries._Packed)]
     return msgspec.msgpack.encode(
         [changes.get(name, value) for name, value in zip(names, fields, strict=True)]
     )
@@ -161,7 +161,7 @@ def test_unchanged_it_is_taken():
 
 def test_without_the_check_it_would_be_noticed(monkeypatch):
     """The mutant: lengths are looked at, and nothing else."""
-    monkeypatch.setattr(packing, "_check", lambda batch, now: None)
+    monkeypatch.setattr(entries, "_check", lambda batch, now: None)
     passed = 0
     for what in WRONG:
         try:

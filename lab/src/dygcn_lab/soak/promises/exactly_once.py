@@ -10,9 +10,16 @@ from random import Random
 
 from dygcn.engine.events import read_events
 from dygcn.live.durable import embedding as durable
-from dygcn.live.durable.offsets import Screened, StreamOffsets
 from dygcn.live.durable.opening import open as open_folder
-from dygcn.live.durable.source_batch import APPLIED, GAP, REPEATED, Receipt, SourceBatch
+from dygcn.live.durable.source_batch import (
+    APPLIED,
+    GAP,
+    REPEATED,
+    Receipt,
+    Screened,
+    SourceBatch,
+    StreamOffsets,
+)
 from dygcn.live.embedding import start
 from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.soak.promises.images import memory_folder

@@ -21,9 +21,8 @@ from dygcn.engine.models import folder as folders
 from dygcn.errors import EventError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import times
-from dygcn.live.durable.storage.entries import Kind, NewEntry, chained
+from dygcn.live.durable.storage.entries import Kind, NewEntry, chained, pack
 from dygcn.live.durable.storage.layout import LOG_FILE, MARK_FILE
-from dygcn.live.durable.storage.packing import pack
 from dygcn.live.embedding import load, start
 from dygcn_lab.testbed.seeding import small_model
 

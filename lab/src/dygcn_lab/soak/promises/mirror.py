@@ -22,7 +22,6 @@ from dygcn.engine.propagation import set_threads
 from dygcn.engine.records import Float32, Int64
 from dygcn.errors import ClockWarning
 from dygcn.live.durable import feed as feed_module
-from dygcn.live.durable import histories as histories_module
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.embedding import LiveEmbedding, start
@@ -291,7 +290,7 @@ def bugs_noticed(seed: int) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClockWarning)
         right = sum(followed(one, copies) for one in seeds for copies in (True, False))
-        with seeded(histories_module.Histories, "confirm_cursor", _any_chain_will_do):
+        with seeded(feed_module.Histories, "confirm_cursor", _any_chain_will_do):
             blind = sum(followed(one, True) for one in seeds)
         with seeded(feed_module.Feed, "note", forget_some):
             forgetful = sum(followed(one, False) for one in seeds)
