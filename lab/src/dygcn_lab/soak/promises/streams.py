@@ -21,10 +21,9 @@ import numpy as np
 import dygcn
 from dygcn._extras import extra
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.storage.entries import Kind
+from dygcn.live.durable.storage.entries import Kind, unpack
 from dygcn.live.durable.storage.layout import LOG_FILE
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.packing import unpack
 from dygcn_lab.soak.check import Check, Found
 from dygcn_lab.testbed.graphs import random_events
 from dygcn_lab.testbed.postgres import PostgresServer, postgres_server
