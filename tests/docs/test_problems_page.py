@@ -1,4 +1,4 @@
-"""The page of problems names every type with its status, its title and its remedy."""
+"""The page of problems names every type with its status and its title; only the page says what to do."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ def rows(page):
     found = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "| `/" in line
     ]
-    return [(name.strip("`"), int(status), title, remedy) for name, status, title, remedy in found]
+    return [(name.strip("`"), int(status), title) for name, status, title, remedy in found if remedy]
 
 
 def expected():
     problems = pytest.importorskip("dygcn.serving.service.problems")
-    return [(problems.BASE + one.name, one.status, one.title, one.remedy) for one in problems.TYPES]
+    return [(problems.BASE + one.name, one.status, one.title) for one in problems.TYPES]
 
 
 def test_the_page_has_every_type():

@@ -15,7 +15,8 @@ from dygcn.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dygcn.cluster.messages import EntryLog, Message, ShardSnapshot
+    from dygcn.cluster.logged_entries import LoggedEntries
+    from dygcn.cluster.messages import Message, ShardSnapshot
     from dygcn.cluster.queries import Query
     from dygcn.engine.models.model import Model
 
@@ -25,7 +26,7 @@ _ROUNDS = 100  # of requesting again, after which no reply will come
 class LocalShards:
     """Workers that hand each other messages, with snapshots in a folder."""
 
-    def __init__(self, model: Model, log: EntryLog, folder: str, every: int) -> None:
+    def __init__(self, model: Model, log: LoggedEntries, folder: str, every: int) -> None:
         self._model, self._folder, self._every = model, folder, every
         self._log = log
         self.workers: dict[int, Worker] = {}

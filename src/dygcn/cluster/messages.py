@@ -8,7 +8,6 @@ Replies to `RowsRequest` describe one moment, and name the process that asked. Q
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -225,46 +224,8 @@ class HandedOver(Record, frozen=True):
 # ---- contracts -------------------------------------------------------------------------------------------
 
 
-class EntryLog(Protocol):
-    """A log on disk, whose sequences begin at 1."""
-
-    @property
-    def end(self) -> int:
-        """The last sequence that is on disk."""
-
-    def read(self, after: int, count: int) -> Sequence[Entry]:
-        """Return entries after a sequence."""
-
-
 class Network(Protocol):
     """Delivers messages. Any may be lost, arrive twice, late, or in another order."""
 
     def send(self, to: int, message: Message) -> None:
         """Send a message to a shard, or to `SEQUENCER`; never waits."""
-
-
-class SnapshotStore(Protocol):
-    """Where snapshots of one shard are kept, and edges that other shards hand over to it.
-
-    What is handed over stays while an older snapshot is kept: a process that starts from that one applies the
-    move again, and the shard that handed over may not.
-    """
-
-    def save(self, snapshot: ShardSnapshot) -> None:
-        """Keep a snapshot; when it returns, it is on disk."""
-
-    @property
-    def sequences(self) -> Sequence[int]:
-        """The sequences of the snapshots that are kept, in order."""
-
-    def load(self, sequence: int) -> ShardSnapshot:
-        """Read a snapshot."""
-
-    def drop(self, sequence: int) -> None:
-        """Delete a snapshot, and what was handed over up to the oldest one that is left."""
-
-    def hand_over(self, sequence: int, to: int, image: GraphImage) -> None:
-        """Keep edges of nodes that another shard owns from an entry on; when it returns, it is on disk."""
-
-    def handed(self, sequence: int, sender: int) -> GraphImage | None:
-        """Return what a shard handed over at an entry, None if it has not yet."""

@@ -12,11 +12,11 @@ from typing import Any
 
 from dygcn.cluster.certificates import Certificates, made_in
 from dygcn.cluster.flight import Post
+from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.messages import (
     SEQUENCER,
     Beat,
     Entries,
-    EntryLog,
     Failed,
     Fetch,
     Member,
@@ -163,7 +163,7 @@ class ProcessFront:
         self,
         folder: str | os.PathLike[str],
         store: str,
-        log: EntryLog,
+        log: LoggedEntries,
         shards: Iterable[int],
         host: str,
         certificates: Certificates | None = None,

@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from dygcn._extras import extra
 from dygcn.cluster.certificates import Certificates
-from dygcn.cluster.messages import EntryLog, ShardSnapshot
+from dygcn.cluster.logged_entries import LoggedEntries
+from dygcn.cluster.messages import ShardSnapshot
 from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.store import SnapshotFolder, fetch_folder, has_folder, leave_folder, read_note
@@ -84,7 +85,7 @@ class RayShards(ProcessFront):
         folder: str | os.PathLike[str],
         store: str,
         model: Model,
-        log: EntryLog,
+        log: LoggedEntries,
         shards: Iterable[int] = (),
         *,
         name: str = "dygcn",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dygcn.cluster.certificates import Credentials
-    from dygcn.cluster.messages import SnapshotStore
+    from dygcn.cluster.store import SnapshotFolder
     from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
@@ -47,7 +47,7 @@ class ShardProcess:
         self,
         number: int,
         model: Model,
-        snapshots: SnapshotStore,
+        snapshots: SnapshotFolder,
         credentials: Credentials,
         find_front: Callable[[], str | None],
         host: str = "127.0.0.1",

@@ -28,7 +28,11 @@ _COMPLETE = "whole"  # an empty file, written after all others of its folder
 
 
 class SnapshotFolder:
-    """The snapshots of one shard, in a folder below that of all shards; one process at a time owns it."""
+    """The snapshots of one shard, in a folder below that of all shards; one process at a time owns it.
+
+    Edges that are handed over stay while an older snapshot is kept: a process that starts from that one
+    applies the move again, and the shard that handed over may not.
+    """
 
     def __init__(self, path: str, number: int) -> None:
         self._files, self._root = _files_at(path)

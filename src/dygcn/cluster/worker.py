@@ -14,7 +14,9 @@ from dygcn.cluster.shard import Shard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dygcn.cluster.logged_entries import LoggedEntries
     from dygcn.cluster.shard import Applied
+    from dygcn.cluster.store import SnapshotFolder
     from dygcn.engine.graph.image import GraphImage
     from dygcn.engine.models.model import Model
 
@@ -22,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 _AHEAD = 64  # entries that are kept before they are needed, and in a message
 
 
-def send_entries(log: m.EntryLog, network: m.Network, request: m.Fetch) -> None:
+def send_entries(log: LoggedEntries, network: m.Network, request: m.Fetch) -> None:
     """Send a shard the entries of the log that it requests."""
     entries = tuple(log.read(request.after, _AHEAD))
     network.send(request.sender, m.Entries(request.after, entries, log.end))
@@ -41,7 +43,7 @@ class Worker:
         number: int,
         epoch: int,
         model: Model,
-        snapshots: m.SnapshotStore,
+        snapshots: SnapshotFolder,
         network: m.Network,
         every: int = 1_000,
     ) -> None:

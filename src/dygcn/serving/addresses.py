@@ -30,22 +30,12 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
 
 
 def public_address(url: str) -> str:
-    """Return an address, or several with blanks between, without user, password and options.
-
-    >>> public_address("redis://app:p@ss@db.example:6379/2?password=hm")
-    'redis://db.example:6379/2'
-    >>> public_address("nats://token@a:4222 nats://b:4222")
-    'nats://a:4222 nats://b:4222'
-    """
+    """Return an address, or several with blanks between, without user, password and options."""
     return " ".join(f"{scheme}://{host}" for scheme, _, host, _ in _parts(url)) or "..."
 
 
 def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
-    """Return the secrets of an address and of a client's options, the longest first.
-
-    >>> secrets_of("redis://app:s%21@db.example:6379", {"sasl.password": "hush", "client.id": "me"})
-    ['app:s%21', 'app:s!', 'hush', 's%21', 's!']
-    """
+    """Return the secrets of an address and of a client's options, the longest first."""
     found = {value for name, value in (options or {}).items() if re.search("pass|secret|key|token", name)}
     for _, user, _, query in _parts(url):
         found |= {user, user.partition(":")[2], *(value for _, value in parse_qsl(query))}
@@ -54,11 +44,7 @@ def secrets_of(url: str, options: dict[str, str] | None = None) -> list[str]:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """Return the message of a client in one line, with stars instead of every secret.
-
-    >>> without("invalid port: 's3cret'", ["s3cret"])
-    "invalid port: '***'"
-    """
+    """Return the message of a client in one line, with stars instead of every secret."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return " ".join(text.split())

@@ -209,11 +209,12 @@ class SimulatedCluster:
     def _start(self, number: int) -> None:
         """Start a process for a shard; whatever was there before is stale."""
         self._epochs[number] += 1
+        disk: Any = self.disks[number]  # in memory, with the methods of a `SnapshotFolder`
         worker = Worker(
             number,
             self._epochs[number],
             self.model,
-            self.disks[number],
+            disk,
             _Wire(self, number),
             self.weather.every,
         )

@@ -100,7 +100,8 @@ class LoggingSequencer:
 
     def receive(self, message: Fetch) -> None:
         """Send a shard the entries that it requests."""
-        send_entries(self._disk, self._network, message)
+        log: Any = self._disk  # with the methods of `LoggedEntries`
+        send_entries(log, self._network, message)
 
     def append(self, entry: Entry, client: str, position: int) -> int | None:
         """Log an entry and tell the shards; None: it is in the log already."""

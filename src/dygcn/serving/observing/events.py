@@ -66,17 +66,7 @@ _Note = Callable[..., None]
 
 
 class Reachable:
-    """Whether a source or a sink works, and the log lines about it; `kind` begins the events' names.
-
-    >>> def show(event, **fields):
-    ...     print(event, {name: fields[name] for name in ("error", "tries") if name in fields})
-    >>> source = Reachable("source", "nats://here", log=show)
-    >>> source.works()
-    source.connected {}
-    >>> source.fails("refused"); source.fails("refused"); source.works()
-    source.lost {'error': 'refused', 'tries': 1}
-    source.recovered {'tries': 2}
-    """
+    """Whether a source or a sink works, and the log lines about it; `kind` begins the events' names."""
 
     def __init__(
         self, kind: str, name: str, *, clock: Callable[[], float] = time.monotonic, log: _Note = note
@@ -150,16 +140,7 @@ class Reachable:
 
 
 class Overload:
-    """Whether requests are refused for overload, and the log lines when that begins and ends.
-
-    >>> now, lines = [0.0], []
-    >>> overload = Overload(clock=lambda: now[0], log=lambda event, **fields: lines.append(event))
-    >>> overload.refused(9, 9); overload.refused(9, 9); overload.taken(); lines
-    ['overload.began']
-    >>> now[0] = 11.0
-    >>> overload.taken(); lines
-    ['overload.began', 'overload.ended']
-    """
+    """Whether requests are refused for overload, and the log lines when that begins and ends."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, log: _Note = note) -> None:
         self._clock, self._log = clock, log

@@ -25,16 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@+*()\[\]{}<>#%&'!?~^|-]+")
 
 
 class Lines(logging.Formatter):
-    r"""Writes time, level, event, the event's fields and the request id: JSON in ASCII, or text.
-
-    >>> record = logging.makeLogRecord({"msg": "source.lost", "levelname": "WARNING"})
-    >>> record.fields = {"source": "list", "error": "gone\n2026 ERROR forged"}
-    >>> print(Lines("json").format(record))
-    {"time": "...Z", "level": "warning", "event": "source.lost", "source": "list",
-     "error": "gone\n2026 ERROR forged"}
-    >>> print(Lines("text").format(record))
-    2...Z warning source.lost source=list error="gone\n2026 ERROR forged"
-    """
+    """Writes time, level, event, the event's fields and the request id: JSON in ASCII, or text."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -66,11 +57,7 @@ class Lines(logging.Formatter):
 
 
 def escaped(value: object) -> str:
-    r"""Return a value as JSON in printable ASCII.
-
-    >>> print(escaped("a\x1b[2J\x7f\u2028b"))
-    "a\u001b[2J\u007f\u2028b"
-    """
+    """Return a value as JSON in printable ASCII."""
     return json.dumps(value, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
 
 

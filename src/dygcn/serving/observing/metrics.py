@@ -153,14 +153,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class Distribution(msgspec.Struct):
-    """Counts of values up to each bound, as in a histogram of Prometheus. For one writing thread.
-
-    >>> found = Distribution((0.1, 1.0))
-    >>> for value in (0.05, 0.1, 0.5, 7.0):
-    ...     found.observe(value)
-    >>> found.cumulative(), round(found.total, 2)
-    ([('0.1', 2), ('1.0', 3), ('+Inf', 4)], 7.65)
-    """
+    """Counts of values up to each bound, as in a histogram of Prometheus. For one writing thread."""
 
     bounds: tuple[float, ...]
     counts: list[int] = []
@@ -190,9 +183,6 @@ class Distribution(msgspec.Struct):
 
         Values are taken to be spread evenly between two bounds; a value above all bounds counts as the last
         bound, as in Prometheus.
-
-        >>> Distribution((1.0, 2.0, 4.0), [0, 10, 10, 0]).quantile(0.75)
-        3.0
         """
         wanted, seen, low = share * sum(self.counts), 0, 0.0
         if not any(self.counts):
@@ -215,14 +205,7 @@ def distribution(metric: str) -> Distribution:
 
 
 class RequestCounts(msgspec.Struct):
-    """Requests by route and status, and their times by route, of one process or of several.
-
-    >>> own, reader = RequestCounts(), RequestCounts()
-    >>> own.count("/status", 200, 0.1); reader.count("/status", 200, 0.1); reader.count("/status", 503, 0.1)
-    >>> sent = msgspec.json.decode(msgspec.json.encode(reader), type=RequestCounts)
-    >>> own.added([sent]).statuses
-    {'/status': {'200': 2, '503': 1}}
-    """
+    """Requests by route and status, and their times by route, of one process or of several."""
 
     statuses: dict[str, dict[str, int]] = {}
     seconds: dict[str, Distribution] = {}

@@ -55,14 +55,7 @@ class ReaderServer(Listening):
             self._dated = b"".join(b"%b: %b\r\n" % pair for pair in self._dated_of)
         return (
             b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n%b%b: %b\r\n\r\n%b"
-            % (
-                self._dated,
-                len(body),
-                more.encode(),
-                ID_HEADER,
-                self._ids(headers),
-                body,
-            )
+            % (self._dated, len(body), more.encode(), ID_HEADER, self._ids(headers), body)
         )
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]

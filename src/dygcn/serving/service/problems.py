@@ -37,84 +37,48 @@ class ProblemType:
     status: int
     name: str
     title: str
-    remedy: str  # what the client can do
 
 
-_TYPES: dict[int, tuple[tuple[str, str, str], ...]] = {  # by status: name, title and remedy
-    400: (
-        ("bad-option", "A part of the request is not allowed", "Mend what `detail` names."),
-        ("bad-event", "An event cannot be applied", "Mend the event; nothing was changed."),
-        (
-            "bad-features",
-            "Features, or an operation on them, do not fit the model",
-            "Ask for what the model can do.",
-        ),
-        ("interrupted", "The body ended too early", "Send the request again."),
-    ),
-    401: (("unauthorized", "A token is needed", "Send a token that the settings name."),),
-    403: (("forbidden", "The token does not have the scope", "Use a token with the scope of the route."),),
-    404: (
-        (
-            "unknown-node",
-            "The node is not in the graph",
-            "`node` has the id. It may come with a later event.",
-        ),
-        (
-            "unknown-past",
-            "The moment is not kept, or still to come",
-            "Ask for a later moment, or keep more of the log.",
-        ),
-        ("not-found", "There is no such route", "`detail` lists the routes."),
-    ),
-    405: (("method-not-allowed", "The route has other methods", "See the header Allow."),),
-    408: (("too-slow", "The body did not come in time", "Send it faster, or in parts."),),
-    409: (
-        ("sequence-gap", "Earlier events of this client are missing", "Go on with the sequence `expected`."),
-        (
-            "forgotten-client",
-            "The client was forgotten",
-            "Go on with `expected` as sequence and as expected, if you know that all before it arrived.",
-        ),
-    ),
-    413: (
-        ("too-large", "The body is larger than allowed", "Send it in parts."),
-        (
-            "too-many-members",
-            "The compressed body has too many parts",
-            "Compress it as one gzip member or zstd frame.",
-        ),
-    ),
-    415: (
-        ("unsupported-media-type", "The body is of another type", "Send what `detail` names."),
-        (
-            "unsupported-encoding",
-            "The body is compressed in another way",
-            "Send gzip, zstd, or no `Content-Encoding`.",
-        ),
-    ),
-    421: (("misdirected", "The service is not known by that host name", "Add the name to `http.names`."),),
-    429: (
-        ("overloaded", "Too much waits already", "Come again after `retry_after` seconds."),
-        (
-            "too-many-clients",
-            "No more clients can be followed",
-            "Reuse a name, or have an administrator forget one.",
-        ),
-    ),
-    500: (("internal-error", "Something broke inside the service", "Its log says what."),),
-    503: (
-        ("closing", "The service is going down", "Come again when it is back."),
-        (
-            "write-failed",
-            "A write to disk failed, and events are refused",
-            "Mend the disk and restart the service; acknowledged events are safe, reads go on.",
-        ),
-        ("storage", "The log cannot be used", "See the log of the service."),
-        ("unavailable", "The service cannot answer this now", "See `detail`."),
-        ("not-ready", "The service is not ready for requests", "Come again; `detail` says why."),
-        ("writer-gone", "The writing process does not answer", "Come again; see the log."),
-        ("too-many-connections", "There are too many connections", "Close some, or raise the limit."),
-    ),
+_TITLES: dict[int, dict[str, str]] = {  # by status and name; what a client can do is in docs/problems.md
+    400: {
+        "bad-option": "A part of the request is not allowed",
+        "bad-event": "An event cannot be applied",
+        "bad-features": "Features, or an operation on them, do not fit the model",
+        "interrupted": "The body ended too early",
+    },
+    401: {"unauthorized": "A token is needed"},
+    403: {"forbidden": "The token does not have the scope"},
+    404: {
+        "unknown-node": "The node is not in the graph",
+        "unknown-past": "The moment is not kept, or still to come",
+        "not-found": "There is no such route",
+    },
+    405: {"method-not-allowed": "The route has other methods"},
+    408: {"too-slow": "The body did not come in time"},
+    409: {
+        "sequence-gap": "Earlier events of this client are missing",
+        "forgotten-client": "The client was forgotten",
+    },
+    413: {
+        "too-large": "The body is larger than allowed",
+        "too-many-members": "The compressed body has too many parts",
+    },
+    415: {
+        "unsupported-media-type": "The body is of another type",
+        "unsupported-encoding": "The body is compressed in another way",
+    },
+    421: {"misdirected": "The service is not known by that host name"},
+    429: {"overloaded": "Too much waits already", "too-many-clients": "No more clients can be followed"},
+    500: {"internal-error": "Something broke inside the service"},
+    503: {
+        "closing": "The service is going down",
+        "write-failed": "A write to disk failed, and events are refused",
+        "storage": "The log cannot be used",
+        "unavailable": "The service cannot answer this now",
+        "not-ready": "The service is not ready for requests",
+        "writer-gone": "The writing process does not answer",
+        "too-many-connections": "There are too many connections",
+    },
 }
 OF_ERRORS: dict[type[DygcnError], str] = {  # and of what inherits from them, unless it has its own
     OptionError: "bad-option",
@@ -130,7 +94,7 @@ OF_ERRORS: dict[type[DygcnError], str] = {  # and of what inherits from them, un
     StorageError: "storage",
     DygcnError: "unavailable",
 }
-TYPES = tuple(ProblemType(status, *row) for status, rows in _TYPES.items() for row in rows)
+TYPES = tuple(ProblemType(status, *row) for status, rows in _TITLES.items() for row in rows.items())
 BY_NAME = {one.name: one for one in TYPES}
 
 

@@ -129,10 +129,6 @@ class PostgresSettings(Settings, frozen=True, tag="postgres"):
 
     >>> PostgresSettings(url="postgresql://app:s3cret@db.example/vectors", table="live.nodes")
     PostgresSettings(url='postgresql://db.example/vectors', table='live.nodes', index='none', ...)
-    >>> PostgresSettings(url="", table="nodes; DROP TABLE users")
-    Traceback (most recent call last):
-    ...
-    dygcn.errors.OptionError: table is 'nodes; DROP TABLE users'; allowed is a name of letters, ...
     """
 
     url: str  # as libpq takes it, or as ``host=... dbname=...``

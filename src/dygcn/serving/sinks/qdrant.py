@@ -15,16 +15,7 @@ from dygcn.serving.addresses import DAY, YEAR, Settings
 from dygcn.serving.sinks.histories import as_values
 from dygcn.serving.sinks.shape import Shape
 from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
-from dygcn.serving.sinks.vector_store import (
-    LOCKS,
-    MARKS,
-    ROWS,
-    Condition,
-    NodeId,
-    Rank,
-    VectorStore,
-    key_of,
-)
+from dygcn.serving.sinks.vector_store import LOCKS, MARKS, ROWS, Condition, NodeId, Rank, VectorStore, key_of
 
 _KEY = "QDRANT_API_KEY"
 _WORDS = ("rank.g1", "rank.g0", "rank.v1", "rank.v0")

@@ -21,9 +21,6 @@ class Shape:
     """The type of the ids and the size of the vectors, the same for as long as a sink is used.
 
     Which kinds of nodes there are does not matter, only whether there are any: a refit may add some.
-
-    >>> str(Shape("int64", 8)), str(Shape("user:int64,item:string", 8))
-    ('int64:8', 'kind:string:8')
     """
 
     ids: str
@@ -52,11 +49,7 @@ class Shape:
         return stored_type(self.ids)
 
     def id_fields(self, id_: Any) -> dict[str, Any]:
-        """Return the fields that name a node in its row.
-
-        >>> Shape("user:int64,item:int64", 8).id_fields("item:50"), Shape("int64", 8).id_fields(50)
-        ({'id': 'item:50', 'kind': 'item'}, {'id': 50})
-        """
+        """Return the fields that name a node in its row."""
         return {"id": id_, "kind": kind_of(id_)} if self.with_kinds else {"id": id_}
 
     def refuse(self, name: str, there: str) -> None:

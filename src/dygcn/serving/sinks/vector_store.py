@@ -42,11 +42,7 @@ LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def key_of(id_: NodeId) -> str:
-    """Return the key of an id where a database does not take every id as a key: a UUID, the same each time.
-
-    >>> key_of(-7)
-    'c64f8fa2-8100-576d-845b-356bd9527d47'
-    """
+    """Return the UUID of an id, the same each time, where a database does not take every id as a key."""
     return str(uuid.uuid5(_NAMESPACE, str(id_)))
 
 
