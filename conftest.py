@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
-from tests.few import cap_examples
+from tests.examples import scale_examples
 
 # Examples in kernel modules are run on what was compiled from them, which is another file.
 os.environ.setdefault("PY_IGNORE_IMPORTMISMATCH", "1")
@@ -45,6 +45,7 @@ QUICK_CASES = 2
 QUICK_EXAMPLES = 5
 
 
+@cache
 def place_kind(path):
     """Return the kind of all tests of a file, None if it depends on what they call."""
     where = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
@@ -92,12 +93,12 @@ def mark_quick(items):
     """Mark what runs after every edit: of each test of some kinds a few cases, among them the first.
 
     Not a test that is `large`, starts another program, stands in a file that brings torch or in
-    `tests/not_quick.txt`. Properties are tried on `QUICK_EXAMPLES` then.
+    `tests/not_quick.txt`, and no example of `src` or `docs`. Properties are tried on `QUICK_EXAMPLES` then.
     """
     cases = defaultdict(list)
     for item in items:
         right = {"unit", "app"} & {mark.name for mark in item.own_markers}
-        if right and item.get_closest_marker("large") is None and not brings_much(item.path):
+        if right and item.get_closest_marker("large") is None and may_be_quick(item.path):
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, alike in cases.items():
         if name not in _NOT_QUICK and not calls_of(alike[0]) & _OTHER_PROGRAMS:
@@ -130,13 +131,25 @@ def pytest_ignore_collect(collection_path, config):
     if not collection_path.name.startswith("test_") and ">>>" not in collection_path.read_text():
         return True
     quick = config.option.markexpr == "quick"
-    return True if quick and (place_kind(collection_path) or brings_much(collection_path)) else None
+    return True if quick and not may_be_quick(collection_path) else None
+
+
+def may_be_quick(path):
+    """Say whether a file can have a quick test: not one of examples, whose import takes longer than they."""
+    return path.is_relative_to(ROOT / "tests") and not place_kind(path) and not brings_much(path)
+
+
+def pytest_addoption(parser):
+    """Let properties be tried on fewer examples, or on more."""
+    parser.addoption("--few", type=int, help="examples of a property, at most")
+    parser.addoption("--many", type=int, default=1, help="times the examples that each property asks for")
 
 
 def pytest_configure(config):
-    """Compile what was edited of kernels that `.ci/develop` compiled; hold the quick tests to their size."""
-    if config.option.markexpr == "quick":
-        cap_examples(QUICK_EXAMPLES)
+    """Compile what was edited of kernels that `.ci/develop` compiled; scale the examples of properties."""
+    few = QUICK_EXAMPLES if config.option.markexpr == "quick" else config.option.few
+    if few or config.option.many > 1:
+        scale_examples(few, config.option.many)
     build, package = ROOT / "build" / "kernels", importlib.util.find_spec("dygcn")
     ours = package is not None and package.origin == str(ROOT / "src" / "dygcn" / "__init__.py")
     if ours and (build / "build.ninja").exists() and not hasattr(config, "workerinput"):
