@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -15,13 +15,11 @@ from dygcn.cli.options import open_unserved
 from dygcn.cli.printing import json_option, print_json, show, show_table
 from dygcn.errors import OptionError
 from dygcn.live.durable.dead_letters import MOST, chosen, parts_of
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.schema import answers
 from dygcn.serving.service.clock import latest_of
-
-if TYPE_CHECKING:
-    from dygcn.live.durable.embedding import DurableEmbedding
 
 _SHOWN = 60  # characters of a reason and of an event, for people
 

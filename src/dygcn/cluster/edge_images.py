@@ -7,18 +7,15 @@ A node that moves takes its arcs along, and nothing else. All else follows: its 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import take
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.image import GraphImage, stage_pairs
-
-if TYPE_CHECKING:
-    from dygcn.cluster.slots import SlotMap
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.transaction import Transaction
-    from dygcn.engine.records import Bool, GraphDelta, Int8, Int64, Nodes
+from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.records import Bool, GraphDelta, Int8, Int64, Nodes
 
 _NOBODY = np.empty(0, np.int32)
 

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
+from typing import Any, NoReturn, Unpack, cast
 
 import numpy as np
 
 from dygcn.cluster.folder import ClusterFile, write_cluster_file
-from dygcn.cluster.messages import Move, Remove, Resize, ShardSnapshot
+from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.logged_entries import LoggedEntries
+from dygcn.cluster.messages import Entry, Move, Remove, Resize, ShardSnapshot
 from dygcn.cluster.queries import NearestQuery, NearestReply, VectorQuery, VectorReply
 from dygcn.cluster.slots import SlotMap, check_shards
 from dygcn.cluster.wire import pack
 from dygcn.engine.events import ColumnOptions, join_ids, python_ids
 from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.models.contracts import Outcome
-from dygcn.engine.records import NO_CHANGE, Changed
+from dygcn.engine.records import NO_CHANGE, Changed, Float32
 from dygcn.errors import ClusterError, EventError, FeatureError, OptionError
 from dygcn.live.change import Change
 from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.recovery import ReplayedBatch, Standing
+from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.finding import Scored, many_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dygcn.cluster.front_state import FrontState
-    from dygcn.cluster.logged_entries import LoggedEntries
-    from dygcn.cluster.messages import Entry
-    from dygcn.engine.records import Float32
-    from dygcn.live.durable.recovery import ReplayedBatch, Standing
-    from dygcn.live.durable.source_batch import SourceBatch
-    from dygcn.live.recommending import Among
+from dygcn.live.recommending import Among
 
 _AT_ONCE = 64  # slots that move with one entry: reads of their nodes wait
 _WAITING, _MOVES = 8, 0.5  # reads that ask one shard at a time; seconds, after which others do not wait

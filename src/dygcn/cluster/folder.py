@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from dygcn.cluster.edge_images import part_for
+from dygcn.cluster.logged_entries import ShardLog
 from dygcn.cluster.messages import Resize, ShardSnapshot
 from dygcn.cluster.shard import Shard
 from dygcn.cluster.slots import SlotMap
@@ -19,9 +19,6 @@ from dygcn.errors import DamagedFolder, OptionError
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
-
-if TYPE_CHECKING:
-    from dygcn.cluster.logged_entries import ShardLog
 
 _FORMAT = 2
 

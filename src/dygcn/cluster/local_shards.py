@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from dygcn.cluster.messages import SEQUENCER, Entries, Fetch
+from dygcn.cluster.logged_entries import LoggedEntries
+from dygcn.cluster.messages import SEQUENCER, Entries, Fetch, Message, ShardSnapshot
+from dygcn.cluster.queries import Query
 from dygcn.cluster.query_handlers import QueryHandlers
 from dygcn.cluster.store import SnapshotFolder
 from dygcn.cluster.worker import Worker, send_entries
+from dygcn.engine.models.model import Model
 from dygcn.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dygcn.cluster.logged_entries import LoggedEntries
-    from dygcn.cluster.messages import Message, ShardSnapshot
-    from dygcn.cluster.queries import Query
-    from dygcn.engine.models.model import Model
 
 _ROUNDS = 100  # of requesting again, after which no reply will come
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from dygcn.cluster import queries as q
 from dygcn.cluster.edge_images import edges_as_image, first_ends
 from dygcn.cluster.queries import filled
-from dygcn.cluster.shard import Applied
+from dygcn.cluster.shard import Applied, Shard
+from dygcn.cluster.worker import Worker
 from dygcn.engine.events import join_ids
-from dygcn.engine.records import NO_CHANGE
+from dygcn.engine.records import NO_CHANGE, IdColumn, Nodes
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search.nearest import VectorCache, top_k
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.cluster.shard import Shard
-    from dygcn.cluster.worker import Worker
-    from dygcn.engine.records import IdColumn, Nodes
 
 _OUTCOMES = (
     256  # batches whose outcome is kept: the front asks soon, or a successor of it asks for later ones

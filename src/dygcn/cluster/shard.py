@@ -7,13 +7,14 @@ reads are of the batch before.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.cluster.edge_images import drop_arcs, put_arcs, take_arcs
 from dygcn.cluster.messages import MirrorUpdate
+from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.subscribers import Subscribers
 from dygcn.engine.events import join_ids, rows_of
 from dygcn.engine.features.inputs import Hashed, Walks
@@ -21,18 +22,23 @@ from dygcn.engine.graph.constants import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.ids import grown
 from dygcn.engine.graph.image import GraphImage, build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import Readout
 from dygcn.engine.propagation.gathering import distinct_rows
 from dygcn.engine.propagation.mirrored import FarChanges, FirstRows, MirroredRule, blocks_of
-from dygcn.engine.records import NO_CHANGE, IdColumn
+from dygcn.engine.records import (
+    NO_CHANGE,
+    Bool,
+    Changed,
+    EventBatch,
+    GraphDelta,
+    IdColumn,
+    Int16,
+    Int32,
+    Int64,
+    Nodes,
+)
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dygcn.cluster.slots import SlotMap
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Bool, Changed, EventBatch, GraphDelta, Int16, Int32, Int64, Nodes
 
 _NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int16)
 

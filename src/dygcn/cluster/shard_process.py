@@ -11,21 +11,18 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dygcn.cluster.certificates import Credentials
 from dygcn.cluster.flight import Post
 from dygcn.cluster.messages import Beat, Failed, Member, Members, Register, Replaced, Welcome
 from dygcn.cluster.query_handlers import QueryHandlers
+from dygcn.cluster.store import SnapshotFolder
 from dygcn.cluster.worker import Worker
+from dygcn.engine.models.model import Model
 from dygcn.errors import ClusterError, DygcnError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dygcn.cluster.certificates import Credentials
-    from dygcn.cluster.store import SnapshotFolder
-    from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger("dygcn.cluster")
 _MOST_WAITING = 8_192  # messages and queries that wait for the thread of the shard

@@ -6,19 +6,14 @@ No clock, no thread and no socket: its driver calls `take`, `step` and `request_
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from dygcn.cluster import messages as m
-from dygcn.cluster.shard import Shard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.cluster.logged_entries import LoggedEntries
-    from dygcn.cluster.shard import Applied
-    from dygcn.cluster.store import SnapshotFolder
-    from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models.model import Model
+from dygcn.cluster.logged_entries import LoggedEntries
+from dygcn.cluster.shard import Applied, Shard
+from dygcn.cluster.store import SnapshotFolder
+from dygcn.engine.graph.image import GraphImage
+from dygcn.engine.models.model import Model
 
 _LOG = logging.getLogger(__name__)
 _AHEAD = 64  # entries that are kept before they are needed, and in a message

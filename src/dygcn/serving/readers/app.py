@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn._extras import extra
 from dygcn.engine.records import Float32
 from dygcn.errors import OptionError, UnknownNode
+from dygcn.live.shared import RowReader
 from dygcn.schema.requests import VectorsRequest
 from dygcn.serving.json_text import encode, vector_text
 from dygcn.serving.observing.metrics import RequestCounts
@@ -26,8 +27,6 @@ from dygcn.serving.service.web import read_body, read_id
 with extra("serve"):
     from starlette.types import Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from dygcn.live.shared import RowReader
 
 ONE, MANY = f"{V1}/vectors/{{id}}", f"{V1}/vectors"
 _AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from dygcn.engine.models.contracts import StateWriter
 from dygcn.live.embedding import usual_jump
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.contracts import StateWriter
 
 Jump: TypeAlias = float | Literal["usual", "any"]
 """How far the graph's clock may jump: in units of t, by the rule of `usual_jump`, or as far as it likes."""

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from dygcn.engine.events import join_ids, python_ids
+from dygcn.engine.graph.ageing import Memory
 from dygcn.engine.graph.constants import DEEPEST
 from dygcn.engine.graph.pairs import count_due
+from dygcn.engine.models.contracts import StateWriter
 from dygcn.engine.propagation import ExactRule
+from dygcn.engine.records import EventBatch, Float64, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.finding import linked_nodes
 from dygcn.live.recommending import asking_kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.graph.ageing import Memory
-    from dygcn.engine.models.contracts import StateWriter
-    from dygcn.engine.records import EventBatch, Float64, Nodes
-    from dygcn.serving.service.settings import CurrentSettings
+from dygcn.serving.service.settings import CurrentSettings
 
 _LOOK = 20_000  # arcs that are followed; a ring with more of them is taken to reach every node behind it
 

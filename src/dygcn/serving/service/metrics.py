@@ -6,18 +6,17 @@ import platform
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dygcn
 from dygcn._extras import extra
 from dygcn.serving.observing.metrics import COUNTER, GAUGE, METRICS, Distribution, Metric
+from dygcn.serving.service.status import StatusReport
 
 with extra("serve"):
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-if TYPE_CHECKING:
-    from dygcn.serving.service.status import StatusReport
 
 Value = float | int | Distribution
 Values = Mapping[tuple[str, ...], Value]  # by the values of the labels

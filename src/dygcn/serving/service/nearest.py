@@ -6,32 +6,27 @@ import threading
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import UNSET
+from starlette.requests import Request
+from starlette.responses import Response
 
+from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import OptionError, TornState, UnknownNode
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import EVERY_KIND, check_kind, of_kind, own_kind
-from dygcn.live.search.nearest import top_k
+from dygcn.live.search.index import IndexStatus, NearestIndex
+from dygcn.live.search.nearest import VectorCache, top_k
 from dygcn.live.search.upkeep import Cancelled
 from dygcn.schema import answers, requests
 from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
+from dygcn.serving.service.links import LinkHandlers
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.routes import ID, KIND, K, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import RequestParser, respond_beside
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.engine.records import Float32, Nodes
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.live.search.index import IndexStatus, NearestIndex
-    from dygcn.live.search.nearest import VectorCache
-    from dygcn.serving.service.links import LinkHandlers
-    from dygcn.serving.service.observations import Observations
 
 _RANKED_AGAIN = 400_000  # rows that may be ranked again under the lock: answers of small graphs are exact
 Id = int | str

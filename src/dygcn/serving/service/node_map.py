@@ -5,26 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
 
-from dygcn.engine.records import DEFAULT_K
+from dygcn.engine.records import DEFAULT_K, Float32, Float64, Int64
 from dygcn.errors import OptionError
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.plotting import communities, keep_labels, neighbour_map, place_beside, turn_onto, unit_rows
 from dygcn.schema import answers
+from dygcn.serving.service.links import LinkHandlers
+from dygcn.serving.service.nearest import NearestSearch
 from dygcn.serving.service.routes import TEXT, Param, route
+from dygcn.serving.service.vectors import VectorReads
 from dygcn.serving.service.web import RequestParser, respond_beside
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from dygcn.engine.records import Float32, Float64, Int64
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.links import LinkHandlers
-    from dygcn.serving.service.nearest import NearestSearch
-    from dygcn.serving.service.vectors import VectorReads
 
 NODES, COMMUNITIES = 2_000, 8
 _LINKED = 30  # nodes beside one that is asked for

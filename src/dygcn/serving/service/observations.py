@@ -8,22 +8,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dygcn.engine.events import python_ids
-from dygcn.engine.models.surprise import reason_names
+from dygcn.engine.models.surprise import Surprises, reason_names
+from dygcn.engine.records import IdColumn
+from dygcn.errors import WriteFailed
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.write_ahead import Observer
 from dygcn.schema.answers import Alarm, SurprisingEvent
 from dygcn.serving.observing.events import Overload, Reachable, note
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
 from dygcn.serving.observing.tracing import Otel, Tracing, make_tracing
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.surprise import Surprises
-    from dygcn.engine.records import IdColumn
-    from dygcn.errors import WriteFailed
-    from dygcn.live.durable.embedding import DurableEmbedding
 
 REASONS = ("unreadable", "malformed", "refused")  # a message, an event, an event by the graph
 MOST = 10_000  # events that are kept: some megabytes, and seconds of events at the speed of measuring

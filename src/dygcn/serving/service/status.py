@@ -8,33 +8,31 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from dygcn._extras import extra
+from dygcn.engine.records import Nodes
+from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.schema import answers
 from dygcn.serving.observing.metrics import Distribution, RequestCounts, distribution
+from dygcn.serving.service.ingest_queue import IngestQueue
+from dygcn.serving.service.lifetime import Readiness
+from dygcn.serving.service.nearest import IndexWorker
+from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.routes import SECONDS, V1, Param, route
+from dygcn.serving.service.settings import CurrentSettings
+from dygcn.serving.service.vectors import VectorReads
 from dygcn.serving.service.web import respond, respond_beside, seconds
+from dygcn.serving.service.workers import SinkWorker, SourceWorker
 
 with extra("serve"):
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
     from starlette.responses import Response
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Nodes
-    from dygcn.live.durable.embedding import DurableEmbedding
-    from dygcn.serving.service.ingest_queue import IngestQueue
-    from dygcn.serving.service.lifetime import Readiness
-    from dygcn.serving.service.nearest import IndexWorker
-    from dygcn.serving.service.observations import Observations
-    from dygcn.serving.service.settings import CurrentSettings
-    from dygcn.serving.service.vectors import VectorReads
-    from dygcn.serving.service.workers import SinkWorker, SourceWorker
 
 _SHOWN = 20
 INTERVAL, KEPT = 5.0, 720  # seconds between two samples, and how many are kept: an hour
