@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.serving import open_embedding
 from dygcn.engine.models.state import State
 from dygcn.errors import FolderError

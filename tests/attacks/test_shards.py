@@ -7,7 +7,7 @@ import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.errors import DygcnError
 from dygcn_lab.testbed.seeding import small_model
 from tests.live.crashing import many_folders

@@ -15,7 +15,7 @@ import numpy as np
 
 from dygcn import cluster
 from dygcn.cluster.certificates import NAME
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.messages import Entries, ShardSnapshot
 from dygcn.cluster.ray_shards import RayShards
 from dygcn.cluster.slots import SlotMap

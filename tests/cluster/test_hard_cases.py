@@ -11,8 +11,7 @@ from dygcn import cluster
 from dygcn.cluster import front_state, queries, query_handlers
 from dygcn.cluster.embedding import ClusterEmbedding
 from dygcn.cluster.folder import read_cluster_file, write_cluster_file
-from dygcn.cluster.front_graph import FrontGraph
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontGraph, FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.messages import Events, Resize
 from dygcn.engine.events import id_column

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dygcn.cluster import process_front, queries, shard_process
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.messages import (
     Beat,
     Entries,

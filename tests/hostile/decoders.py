@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client.decoding import read, vectors_of
-from dygcn.client.retry import Response, read_problem
+from dygcn.client.retry import Response, read, read_problem, vectors_of
 from dygcn.cluster.wire import unpack
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.wire import decode_events

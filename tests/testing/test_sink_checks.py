@@ -10,7 +10,7 @@ import pytest
 
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.shape import Shape, kind_of
+from dygcn.serving.sinks.sink import Shape, kind_of
 from dygcn.testing import SinkTarget
 from dygcn.testing.sink_checks import SINK_CHECKS, check_random_sequences, check_sink
 from dygcn.testing.sink_model import SinkModel, made_up_history, made_up_vector, make_rows, named, replayed

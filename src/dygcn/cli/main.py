@@ -44,9 +44,8 @@ _MODULES = {
     "changes": ("forget", "restore", "update"),
     "dead_letters": ("dead-letters",),
     "fitting": ("evaluate", "fit", "refit"),
-    "reads": ("explain", "info", "nearest", "recommend", "score", "vector"),
+    "reads": ("explain", "info", "nearest", "recommend", "score", "vector", "what-if"),
     "serve": ("run", "serve", "token"),
-    "what_if": ("what-if",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 LAB = "dygcn-lab"

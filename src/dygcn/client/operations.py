@@ -10,8 +10,19 @@ import msgspec
 import numpy as np
 
 from dygcn.client.dead_letters import JSON, DeadLetterOperations
-from dygcn.client.decoding import check_about, check_among, unreadable, vectors_of
-from dygcn.client.retry import Operation, Pause, Request, Response, Retry, error_of, read_problem
+from dygcn.client.retry import (
+    Operation,
+    Pause,
+    Request,
+    Response,
+    Retry,
+    check_about,
+    check_among,
+    error_of,
+    read_problem,
+    unreadable,
+    vectors_of,
+)
 from dygcn.client.sending import ARROW, Sender
 from dygcn.engine.events import ColumnOptions, as_dicts, read_graph, read_update
 from dygcn.engine.records import DEFAULT_K, EventBatch

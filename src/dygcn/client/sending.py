@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dygcn.client.decoding import read
-from dygcn.client.retry import Operation, Request, Retry
+from dygcn.client.retry import Operation, Request, Retry, read
 from dygcn.engine.events import python_ids, rows_of
 from dygcn.engine.records import EventBatch, IdColumn
 from dygcn.errors import OptionError, SequenceGap, ServiceError

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Unpack, cast
 import numpy as np
 
 from dygcn.cluster.folder import ClusterFile, write_cluster_file
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries
 from dygcn.cluster.messages import Entry, Move, Remove, Resize, ShardSnapshot
 from dygcn.cluster.queries import NearestQuery, NearestReply, VectorQuery, VectorReply

@@ -17,7 +17,7 @@ from dygcn.cluster.folder import (
     snapshots_of,
     write_cluster_file,
 )
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
 from dygcn.cluster.slots import check_shards

@@ -13,7 +13,7 @@ import numpy as np
 from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import OtherHistory, SinkError
 from dygcn.serving.sinks import Sink
-from dygcn.serving.sinks.histories import admit, newest
+from dygcn.serving.sinks.sink import admit, newest
 
 NodeId: TypeAlias = int | str | tuple[str, str]
 """An id or, where rows say the kind of their node, the kind and the id."""

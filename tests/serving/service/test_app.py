@@ -14,8 +14,8 @@ from dygcn.errors import DygcnError
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.serving.service.app import ROUTES, refusal
 from dygcn.serving.service.auth import new_token
-from dygcn.serving.service.routes import V1
 from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.web import V1
 from tests.serving.service.serving import (
     ARROW,
     HUNG_UP,

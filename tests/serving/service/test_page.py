@@ -10,7 +10,7 @@ import pytest
 
 from dygcn.serving.service.app import ROUTES, page_rules
 from dygcn.serving.service.node_map import COMMUNITIES
-from dygcn.serving.service.routes import V1
+from dygcn.serving.service.web import V1
 
 PAGE = (files("dygcn.serving.service") / "page.html").read_text(encoding="utf-8")
 

@@ -27,7 +27,7 @@ from dygcn.serving.sinks import (
     RedisSinkSettings,
     read_rows,
 )
-from dygcn.serving.sinks.histories import FIELDS, from_fields
+from dygcn.serving.sinks.sink import FIELDS, from_fields
 from dygcn.testing import SinkTarget
 from dygcn.testing.sink_model import made_up_history, make_rows, named, replayed
 

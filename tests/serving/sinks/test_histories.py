@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as draw
 
 from dygcn.errors import OtherHistory, SinkError
-from dygcn.serving.sinks.histories import admit, as_fields, check_history, from_fields, newest
+from dygcn.serving.sinks.sink import admit, as_fields, check_history, from_fields, newest
 from dygcn.testing.sink_model import made_up_history
 
 HISTORIES = draw.builds(

@@ -7,7 +7,7 @@ import pytest
 
 from dygcn.engine.records import Rows
 from dygcn.serving.sinks.json_rows import deleted_below_message, left_messages, row_messages
-from dygcn.serving.sinks.shape import Shape
+from dygcn.serving.sinks.sink import Shape
 from dygcn.testing.sink_checks import EXTREME_IDS, ODD_IDS
 from dygcn.testing.sink_model import made_up_history, make_rows, replayed
 

@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving.sinks import KafkaSinkSettings
 from dygcn.serving.sinks import kafka as sink_module
-from dygcn.serving.sinks.histories import FIELDS, from_fields
 from dygcn.serving.sinks.json_rows import deleted_below_message
 from dygcn.serving.sinks.kafka import DELETED_BELOW_KEY, KafkaStore
+from dygcn.serving.sinks.sink import FIELDS, from_fields
 from dygcn.testing.sink_checks import (
     ODD_IDS,
     SINK_CHECKS,

@@ -7,7 +7,7 @@ import pytest
 
 from dygcn.engine.records import History
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.shape import Shape, check_finite
+from dygcn.serving.sinks.sink import Shape, check_finite
 from dygcn.testing.sink_model import made_up_history, make_rows
 
 

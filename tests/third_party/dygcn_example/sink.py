@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dygcn.serving.addresses import Settings
 from dygcn.serving.sinks import OnOtherHistory, StoreSink
-from dygcn.serving.sinks.histories import admit, newest
+from dygcn.serving.sinks.sink import admit, newest
 
 TABLES = {}  # name: [shape, newest position, id -> position and vector; the vector of one that left is None]
 _LOCK = threading.Lock()

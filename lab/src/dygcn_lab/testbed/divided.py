@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dygcn.cluster.edge_images import part_for
-from dygcn.cluster.front_state import FrontState
+from dygcn.cluster.front import FrontState
 from dygcn.cluster.local_shards import LocalShards
 from dygcn.cluster.messages import Entries, Entry, ShardSnapshot
 from dygcn.cluster.slots import SlotMap

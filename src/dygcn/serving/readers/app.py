@@ -20,9 +20,8 @@ from dygcn.serving.readers.upstream import Writer
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import Bodies, Body, coded, coded_beside
 from dygcn.serving.service.ingest_queue import Overloaded
-from dygcn.serving.service.routes import ARROW, JSON, V1
 from dygcn.serving.service.settings import CurrentSettings
-from dygcn.serving.service.web import read_body, read_id
+from dygcn.serving.service.web import ARROW, JSON, V1, read_body, read_id
 
 with extra("serve"):
     from starlette.types import Receive, Scope, Send

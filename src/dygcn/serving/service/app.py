@@ -24,8 +24,7 @@ from dygcn.serving.observing.request_ids import REQUEST_ID
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
 from dygcn.serving.service.changes import ChangeHandlers, Waiters
-from dygcn.serving.service.dead_letters import DeadLetterHandlers
-from dygcn.serving.service.events import EventHandlers
+from dygcn.serving.service.events import DeadLetterHandlers, EventHandlers
 from dygcn.serving.service.lifetime import leave_behind, warm_up
 from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.metrics import Metrics
@@ -35,13 +34,12 @@ from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
 from dygcn.serving.service.reader_processes import behind_readers
-from dygcn.serving.service.routes import JSON, V1, Route, route
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 from dygcn.serving.service.status import StatusHandlers
 from dygcn.serving.service.vectors import VectorHandlers
-from dygcn.serving.service.web import RequestParser, content_type
+from dygcn.serving.service.web import JSON, V1, RequestParser, Route, content_type, route
 from dygcn.serving.service.what_if import TrialHandlers
 
 with extra("serve"):

@@ -17,8 +17,18 @@ from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.routes import COUNT, CURSOR, EVENT_STREAM, SECONDS, Param, route
-from dygcn.serving.service.web import RequestParser, respond, seconds, whole
+from dygcn.serving.service.web import (
+    COUNT,
+    CURSOR,
+    EVENT_STREAM,
+    SECONDS,
+    Param,
+    RequestParser,
+    respond,
+    route,
+    seconds,
+    whole,
+)
 
 with extra("serve"):
     from starlette.requests import Request

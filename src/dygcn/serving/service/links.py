@@ -20,9 +20,22 @@ from dygcn.live.view import EmbeddingView
 from dygcn.schema import answers, requests
 from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.routes import BOOLEAN, COUNT, ID, IDS, KIND, LINKS, K, Param, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
-from dygcn.serving.service.web import RequestParser, one_of, respond_beside, whole
+from dygcn.serving.service.web import (
+    BOOLEAN,
+    COUNT,
+    ID,
+    IDS,
+    KIND,
+    LINKS,
+    K,
+    Param,
+    RequestParser,
+    one_of,
+    respond_beside,
+    route,
+    whole,
+)
 
 Id = int | str
 

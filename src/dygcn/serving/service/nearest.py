@@ -24,9 +24,8 @@ from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
 from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.routes import ID, KIND, K, route
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
-from dygcn.serving.service.web import RequestParser, respond_beside
+from dygcn.serving.service.web import ID, KIND, K, RequestParser, respond_beside, route
 
 _RANKED_AGAIN = 400_000  # rows that may be ranked again under the lock: answers of small graphs are exact
 Id = int | str

@@ -17,9 +17,8 @@ from dygcn.live.plotting import communities, keep_labels, neighbour_map, place_b
 from dygcn.schema import answers
 from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.nearest import NearestSearch
-from dygcn.serving.service.routes import TEXT, Param, route
 from dygcn.serving.service.vectors import VectorReads
-from dygcn.serving.service.web import RequestParser, respond_beside
+from dygcn.serving.service.web import TEXT, Param, RequestParser, respond_beside, route
 
 NODES, COMMUNITIES = 2_000, 8
 _LINKED = 30  # nodes beside one that is asked for

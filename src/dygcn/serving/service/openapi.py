@@ -13,8 +13,8 @@ from dygcn.engine.events.kinds import kinds_of
 from dygcn.schema import VERSION, answers
 from dygcn.serving.service.cost_estimate import ROWS_RANKED
 from dygcn.serving.service.problems import BASE, PROBLEM_JSON, TYPES
-from dygcn.serving.service.routes import ARROW, JSON, NDJSON, Route
 from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.web import ARROW, JSON, NDJSON, Route
 
 _RETRY = {"Retry-After": {"description": "Seconds to stay away.", "schema": {"type": "integer"}}}
 _TOKEN: list[dict[str, Any]] = [{"bearer": []}, {"basic": []}]

@@ -22,10 +22,9 @@ from dygcn.serving.service.lifetime import Readiness
 from dygcn.serving.service.nearest import IndexWorker
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.routes import SECONDS, V1, Param, route
 from dygcn.serving.service.settings import CurrentSettings
 from dygcn.serving.service.vectors import VectorReads
-from dygcn.serving.service.web import respond, respond_beside, seconds
+from dygcn.serving.service.web import SECONDS, V1, Param, respond, respond_beside, route, seconds
 from dygcn.serving.service.workers import SinkWorker, SourceWorker
 
 with extra("serve"):

@@ -20,8 +20,17 @@ from dygcn.live.durable.past import PastEmbedding, open_past, read_moment
 from dygcn.schema import answers, requests
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.routes import ARROW, AS_OF, ID, route
-from dygcn.serving.service.web import RequestParser, arrow_answer, looks, respond, run_in_threadpool
+from dygcn.serving.service.web import (
+    ARROW,
+    AS_OF,
+    ID,
+    RequestParser,
+    arrow_answer,
+    looks,
+    respond,
+    route,
+    run_in_threadpool,
+)
 
 _UNTIL_STRAIGHT = 0.25  # seconds of waiting for an update, after which a shard is read without the lock
 _SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less

@@ -33,8 +33,7 @@ from dygcn.serving.service.cost_estimate import (
 from dygcn.serving.service.ingest_queue import Answer, IngestQueue
 from dygcn.serving.service.links import scored_nodes, scores_of_pairs
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.routes import route
-from dygcn.serving.service.web import RequestParser, respond, written
+from dygcn.serving.service.web import RequestParser, respond, route, written
 
 _ROWS_AN_EVENT = 200  # that count for an event which is tried by itself, however little it touches
 _TWICE = 2  # a trial writes its change, and writes it back

@@ -26,7 +26,7 @@ from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded, dead_letters_of
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.sinks import OnOtherHistory, Sink
-from dygcn.serving.sinks.histories import admit, described
+from dygcn.serving.sinks.sink import admit, described
 from dygcn.serving.sources import Source
 
 _READ, _PAUSE, _LONGEST_PAUSE = 1_000, 0.2, 10.0

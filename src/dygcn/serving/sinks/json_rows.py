@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dygcn._extras import late
-from dygcn.serving.sinks.histories import as_values
+from dygcn.serving.sinks.sink import as_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dygcn.engine.records import History, Rows
     from dygcn.serving import json_text
-    from dygcn.serving.sinks.shape import Shape
+    from dygcn.serving.sinks.sink import Shape
 else:  # reading settings needs no encoder
     json_text = late("dygcn.serving.json_text")
 

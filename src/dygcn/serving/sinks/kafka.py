@@ -12,10 +12,17 @@ from dygcn.engine.records import History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import without
 from dygcn.serving.brokers import KafkaConnection
-from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, from_fields, newest
 from dygcn.serving.sinks.json_rows import NOT_JSON, deleted_below_message, row_messages
-from dygcn.serving.sinks.shape import Shape
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import (
+    FIELDS,
+    OnOtherHistory,
+    Shape,
+    StoreSink,
+    admit,
+    as_fields,
+    from_fields,
+    newest,
+)
 
 DELETED_BELOW_KEY = b"\xffdeleted-below"
 """The key of the record that ends old rows: no id, because no UTF-8 text begins with this byte."""

@@ -17,9 +17,7 @@ from dygcn.engine import _disk
 from dygcn.engine.records import Float32, History
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
-from dygcn.serving.sinks.histories import FIELDS, as_values
-from dygcn.serving.sinks.shape import Shape, kind_of
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import FIELDS, OnOtherHistory, Shape, StoreSink, as_values, kind_of
 from dygcn.serving.sinks.vector_store import MARKS, ROWS, Condition, NodeId, VectorStore, as_text
 
 _LEAST = -(1 << 63)

@@ -17,9 +17,7 @@ from dygcn.engine.records import Float32, History
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving import addresses
 from dygcn.serving.addresses import DAY, YEAR, Settings
-from dygcn.serving.sinks.histories import as_values
-from dygcn.serving.sinks.shape import Shape
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import OnOtherHistory, Shape, StoreSink, as_values
 from dygcn.serving.sinks.vector_store import (
     LOCKS,
     MARKS,

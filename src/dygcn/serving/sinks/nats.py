@@ -14,10 +14,8 @@ from dygcn.errors import SinkError
 from dygcn.serving.addresses import check_name, public_address, secrets_of
 from dygcn.serving.brokers import NatsConnection
 from dygcn.serving.event_loop import LoopThread
-from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, from_fields
 from dygcn.serving.sinks.json_rows import NOT_JSON, deleted_below_message, left_messages, row_messages
-from dygcn.serving.sinks.shape import Shape
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import FIELDS, OnOtherHistory, Shape, StoreSink, admit, as_fields, from_fields
 
 _IN_FLIGHT = 512  # messages that wait for their acknowledgement at once
 _SHAPE = "Dygcn-Shape"

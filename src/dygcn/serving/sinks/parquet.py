@@ -23,9 +23,7 @@ from dygcn.engine._disk import sync_names
 from dygcn.engine.records import Bool, History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import Settings, failure
-from dygcn.serving.sinks.histories import admit, newest
-from dygcn.serving.sinks.shape import Shape, kind_of
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import OnOtherHistory, Shape, StoreSink, admit, kind_of, newest
 
 ABOUT = "about.json"
 _STALE = 3600.0  # seconds after which an unfinished file is removed

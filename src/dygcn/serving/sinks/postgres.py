@@ -13,9 +13,7 @@ from dygcn._extras import extra
 from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import OptionError, SinkError
 from dygcn.serving.addresses import DAY, YEAR, Settings, check_name, check_seconds
-from dygcn.serving.sinks.histories import admit, as_values
-from dygcn.serving.sinks.shape import Shape
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import OnOtherHistory, Shape, StoreSink, admit, as_values
 
 if TYPE_CHECKING:
     from psycopg import sql

@@ -12,9 +12,7 @@ from dygcn._extras import extra
 from dygcn.engine.records import Float32, History
 from dygcn.serving import addresses
 from dygcn.serving.addresses import DAY, YEAR, Settings
-from dygcn.serving.sinks.histories import as_values
-from dygcn.serving.sinks.shape import Shape
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import OnOtherHistory, Shape, StoreSink, as_values
 from dygcn.serving.sinks.vector_store import LOCKS, MARKS, ROWS, Condition, NodeId, Rank, VectorStore, key_of
 
 _KEY = "QDRANT_API_KEY"

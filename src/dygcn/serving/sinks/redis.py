@@ -13,9 +13,16 @@ from dygcn._extras import extra
 from dygcn.engine.records import History, Rows
 from dygcn.serving.addresses import DAY, YEAR, check_name, check_seconds, public_address, secrets_of
 from dygcn.serving.brokers import RedisConnection
-from dygcn.serving.sinks.histories import FIELDS, admit, as_fields, from_fields
-from dygcn.serving.sinks.shape import Shape, kind_of
-from dygcn.serving.sinks.sink import OnOtherHistory, StoreSink
+from dygcn.serving.sinks.sink import (
+    FIELDS,
+    OnOtherHistory,
+    Shape,
+    StoreSink,
+    admit,
+    as_fields,
+    from_fields,
+    kind_of,
+)
 
 _AT_ONCE = 1000  # commands on their way before their answers are read
 

@@ -18,8 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dygcn.engine.records import Float32, History, Rows
 from dygcn.errors import SinkError
-from dygcn.serving.sinks.histories import FIELDS, admit, as_values, newest
-from dygcn.serving.sinks.shape import Shape
+from dygcn.serving.sinks.sink import FIELDS, Shape, admit, as_values, newest
 
 Rank: TypeAlias = tuple[int, int]
 """Generation and version: of two rows of a node, that of the greater rank counts."""

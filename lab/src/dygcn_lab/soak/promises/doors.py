@@ -24,8 +24,8 @@ from dygcn.serving.service import app
 from dygcn.serving.service.app import ROUTES
 from dygcn.serving.service.auth import Authorizer, new_token
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.routes import JSON, Route
 from dygcn.serving.service.settings import Http, Scope, ServiceSettings, Token
+from dygcn.serving.service.web import JSON, Route
 from dygcn_lab.soak.check import Check, Found, Tally
 from dygcn_lab.testbed.plain_http import Answer, PlainClient
 from dygcn_lab.testbed.seeding import seeded, small_model
