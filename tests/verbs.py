@@ -49,9 +49,9 @@ VERBS = {
     ),
     "score": Verb(
         "a b links probability missing as_of",
-        ("GET /v1/score/{id}", "POST /v1/score"),
+        ("POST /v1/score",),
         "score",
-        http_only="pairs to",
+        http_only="pairs",
     ),
     "neighbors": Verb("node limit", ("GET /v1/neighbors/{id}",)),
     "explain": Verb(

@@ -8,7 +8,7 @@ import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster import front_state, queries, query_handlers
+from dygcn.cluster import front, queries, query_handlers
 from dygcn.cluster.embedding import ClusterEmbedding
 from dygcn.cluster.folder import read_cluster_file, write_cluster_file
 from dygcn.cluster.front import FrontGraph, FrontState
@@ -138,7 +138,7 @@ def test_a_log_that_ends_before_its_shards_is_refused(tmp_path):
 
 
 def test_a_log_that_shards_take_for_another_would_be_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(front_state, "_check_log", lambda *_: None)
+    monkeypatch.setattr(front, "_check_log", lambda *_: None)
     with pytest.raises(AssertionError):
         start_an_older_folder(tmp_path)
 

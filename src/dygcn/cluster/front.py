@@ -140,7 +140,10 @@ class FrontGraph(Graph):
     def arrive(self, ids: IdColumn) -> Nodes:
         """Give nodes to ids that came into the graph."""
         nodes = self.ids.intern(ids)
-        self.reserve()
+        high = self.ids.high
+        if high > len(self._active):
+            for name in ("_active", "_own", "_heaviest"):
+                setattr(self, name, grown(getattr(self, name), high))
         self._node_count += int((self._active[nodes] == 0).sum())
         self._active[nodes] = 1
         return nodes
@@ -193,13 +196,6 @@ class FrontGraph(Graph):
             self._heaviest[nodes] = self.carried(nodes)
             most = int(self._heaviest[nodes].max(initial=0))
         return most
-
-    def reserve(self) -> None:
-        """Grow the arrays to every node that was given out."""
-        high = self.ids.high
-        if high > len(self._active):
-            for name in ("_active", "_own", "_heaviest"):
-                setattr(self, name, grown(getattr(self, name), high))
 
     def facts(self, nodes: Nodes) -> NodeReply:
         """Return degrees, weights and contacts of nodes; 0 and no contact for nodes not in the graph."""

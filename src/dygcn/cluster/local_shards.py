@@ -72,7 +72,8 @@ class LocalShards:
                     return replies
                 for worker in list(self.workers.values()):
                     worker.request_again()
-                    worker.advance()
+                    while worker.step():
+                        pass
         missing = sorted(set(queries) - set(replies))
         raise ClusterError(f"shards {missing} have no answer; start the cluster again")
 
@@ -84,7 +85,8 @@ class LocalShards:
                 send_entries(self._log, self, message)
             elif to in self.workers:
                 self.workers[to].take(message)
-                self.workers[to].advance()
+                while self.workers[to].step():
+                    pass
 
     def close(self) -> None:
         """End all."""

@@ -7,7 +7,7 @@ reads are of the batch before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from dygcn.cluster.edge_images import drop_arcs, put_arcs, take_arcs
 from dygcn.cluster.messages import MirrorUpdate
 from dygcn.cluster.slots import SlotMap
 from dygcn.cluster.subscribers import Subscribers
-from dygcn.engine.events import join_ids, rows_of
+from dygcn.engine.events import join_ids, rows_of, take
 from dygcn.engine.features.inputs import Hashed, Walks
 from dygcn.engine.graph.constants import FOUND, LAPSE, LOOP, UNCHANGED
 from dygcn.engine.graph.ids import grown
@@ -225,9 +225,9 @@ class Shard:
         for other in self.others:
             (begin, end), (first_row, last_row) = to[other : other + 2], to_new[other : other + 2]
             if begin < end or first_row < last_row:
-                starts = begin, count + begin, 2 * count + first_row
-                lengths = end - begin, end - begin, last_row - first_row
-                node, aggregated, fresh = _parts(names, starts, lengths)
+                new_begin, new_end = 2 * count + first_row, 2 * count + last_row
+                ranges = (begin, end), (count + begin, count + end), (new_begin, new_end)
+                node, aggregated, fresh = (take(names, np.arange(*some)) for some in ranges)
                 some = slice(first_row, last_row)
                 update = MirrorUpdate(
                     node, aggregated, sent_change[begin:end], fresh, degree[some], rows[some]
@@ -439,12 +439,3 @@ class Shard:
     def reading(self) -> Readout:
         """Return what reads vectors of own nodes."""
         return Readout(self.model, self.rule, self.graph)
-
-
-def _parts(ids: IdColumn, starts: Sequence[int], lengths: Sequence[int]) -> list[IdColumn]:
-    """Return parts of a column of ids."""
-    rows = [slice(start, start + length) for start, length in zip(starts, lengths, strict=True)]
-    if ids.data is None:
-        return [IdColumn(ids.values[some]) for some in rows]
-    offsets = [ids.values[some.start : some.stop + 1] for some in rows]
-    return [IdColumn(ends - ends[0], ids.data[ends[0] : ends[-1]]) for ends in offsets]

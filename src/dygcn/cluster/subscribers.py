@@ -43,15 +43,10 @@ class Subscribers:
         self._free = np.concatenate((self._free, self._row[gone]))
         self._row[gone] = _NONE
         fresh = nodes[mirrored & ~known]
-        if len(fresh):
-            self._give(fresh)
-        self._counts[self._row[nodes[mirrored]]] = counts[mirrored]
-
-    def _give(self, nodes: Nodes) -> None:
-        """Assign rows to nodes, free rows first."""
-        again = min(len(nodes), len(self._free))
-        fresh = np.arange(self._used, self._used + len(nodes) - again, dtype=np.int32)
-        self._row[nodes] = np.concatenate((self._free[len(self._free) - again :], fresh))
+        again = min(len(fresh), len(self._free))
+        more = np.arange(self._used, self._used + len(fresh) - again, dtype=np.int32)
+        self._row[fresh] = np.concatenate((self._free[len(self._free) - again :], more))  # free rows first
         self._free = self._free[: len(self._free) - again]
-        self._used += len(fresh)
+        self._used += len(more)
         self._counts = grown(self._counts, self._used)
+        self._counts[self._row[nodes[mirrored]]] = counts[mirrored]

@@ -114,11 +114,6 @@ class Worker:
 
     # ---- entries ---------------------------------------------------------------------------------------
 
-    def advance(self) -> None:
-        """Apply every entry whose updates have all arrived."""
-        while self.step():
-            pass
-
     def step(self) -> bool:
         """Apply the next entry, or recover by one; return whether there was anything to do."""
         if self._requests:  # also if retired: a shard that is behind must learn that it has to replay on

@@ -53,10 +53,6 @@ include-name = "POST /v1/score"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 
 [[operations]]
-include-name = "GET /v1/score/{id}"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "404"]
-
-[[operations]]
 include-name = "POST /v1/dead-letters/replay"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 
@@ -212,9 +208,8 @@ def test_answers_are_what_is_described(serve):
         "get_nearest": served.get("/v1/nearest/ann"),
         "post_nearest": served.ask("/v1/nearest", {"vector": [1.0] * 8}),
         "post_score": served.ask("/v1/score", {"pairs": [["ann", "bob"], ["ann", "nobody"]]}),
-        "get_score": served.get("/v1/score/ann", to=["bob", "nobody"]),
-        "get_recommended": served.get("/v1/recommend/ann", among=["cat", "nobody"]),
-        "post_recommended": served.ask("/v1/recommend", {"id": "ann"}),
+        "get_recommended": served.get("/v1/recommend/ann"),
+        "post_recommended": served.ask("/v1/recommend", {"id": "ann", "among": ["cat", "nobody"]}),
         "get_neighbors": served.get("/v1/neighbors/ann"),
         "get_explanation": served.get("/v1/explain/ann"),
         "post_explained_change": served.ask("/v1/explain-change", {"id": "ann", "add": [["ann", "cat"]]}),

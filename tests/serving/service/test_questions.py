@@ -67,20 +67,25 @@ def test_recommendations_are_those_of_the_embedding(scored):
         found = scored.get(f"/v1/recommend/{node}", k=5).json()
         assert pairs_of(found["nodes"]) == live.recommend(node, 5)
         assert (found["id"], found["score_kind"], found["missing"]) == (node, "log-odds", [])
-        linked = scored.get(f"/v1/recommend/{node}", exclude_linked="false").json()
+        linked = scored.ask("/v1/recommend", {"id": node, "exclude_linked": False}).json()
         assert pairs_of(linked["nodes"]) == live.recommend(node, exclude_linked=False)
         assert linked["score_kind"] == "rank"
         every = {"id": node, "among": [3, 4, 5, 999, "ann"], "links": "all", "k": 2}
         among = scored.ask("/v1/recommend", every).json()
         assert pairs_of(among["nodes"]) == live.recommend(node, 2, among=[3, 4, 5], links="all")
         assert among["missing"] == [999, "ann"]
-        again = scored.get(f"/v1/recommend/{node}", k=2, among=[3, 4, 5, 999, "ann"], links="all").json()
-        assert again == among
     is_problem(scored.get("/v1/recommend/9999"), 404, "unknown-node")
     is_problem(scored.ask("/v1/recommend", {"id": 9999}), 404, "unknown-node")
-    for wrong in ({"k": 0}, {"k": 1001}, {"links": "old"}, {"exclude_linked": "yes"}):
+    for wrong in ({"k": 0}, {"k": 1001}, {"links": "all"}, {"exclude_linked": "no"}):
         is_problem(scored.get("/v1/recommend/1", **wrong), 400, "bad-option")
-    for wrong in ({}, {"id": 1, "k": 0}, {"id": 1, "amongst": []}, {"id": 1, "links": "old"}, []):
+    for wrong in (
+        {},
+        {"id": 1, "k": 0},
+        {"id": 1, "k": 1001},
+        {"id": 1, "amongst": []},
+        {"id": 1, "links": "old"},
+        [],
+    ):
         is_problem(scored.ask("/v1/recommend", wrong), 400, "bad-option")
     told = is_problem(scored.ask("/v1/recommend", {"ids": [1]}), 400, "bad-option")
     assert "unknown field `ids`; known are id, k, among, exclude_linked, links" in told
@@ -116,23 +121,21 @@ def test_the_nearest_of_many_are_those_of_each(scored):
 
 def test_scores_say_what_they_are(scored, serve):
     live = scored.service.live
-    to = [5, 17, 9999, 3]
-    found = scored.get("/v1/score/1", to=to).json()
+    pairs = [[1, one] for one in (5, 17, 9999, 3)]
+    found = scored.ask("/v1/score", {"pairs": pairs}).json()
     assert found["score_kind"] == "log-odds"
     assert found["scores"][:2] == live.score(1, [5, 17]).tolist()
     assert found["scores"][2] is None
-    likely = scored.get("/v1/score/1", to=to, probability="true").json()
+    likely = scored.ask("/v1/score", {"pairs": pairs, "probability": True}).json()
     assert likely["score_kind"] == "probability"
     assert likely["scores"][:2] == live.score(1, [5, 17], probability=True).tolist()
-    pairs = [[1, one] for one in to]
-    assert scored.ask("/v1/score", {"pairs": pairs}).json() == found
-    assert scored.ask("/v1/score", {"pairs": pairs, "probability": True}).json() == likely
-    assert scored.get("/v1/score/1", to=to, links="next").json()["score_kind"] == "rank"
-    is_problem(scored.get("/v1/score/1", to=to, links="next", probability="true"), 400, "bad-option")
-    is_problem(scored.get("/v1/score/1"), 400, "bad-option")
+    ranks = {"pairs": pairs, "links": "next"}
+    assert scored.ask("/v1/score", ranks).json()["score_kind"] == "rank"
+    is_problem(scored.ask("/v1/score", ranks | {"probability": True}), 400, "bad-option")
+    is_problem(scored.ask("/v1/score", {}), 400, "bad-option")
     plain = serve()
-    assert plain.get("/v1/score/1", to=2).json()["score_kind"] == "cosine"
-    is_problem(plain.get("/v1/score/1", to=2, probability="true"), 400, "bad-option")
+    assert plain.ask("/v1/score", {"pairs": [[1, 2]]}).json()["score_kind"] == "cosine"
+    is_problem(plain.ask("/v1/score", {"pairs": [[1, 2]], "probability": True}), 400, "bad-option")
 
 
 def test_neighbors_and_degree(serve):
@@ -188,7 +191,7 @@ def test_every_question_is_bounded_in_rows(serve, path, body):
     served = serve(edges=[(0, spoke) for spoke in range(1, 40)], limits=Limits(query_rows=20))
     answer = served.get(path) if body is None else served.ask(path, body)
     assert "limits.query_rows" in is_problem(answer, 400, "bad-option")
-    assert served.get("/v1/recommend/0", among=[1, 2]).status_code == 200
+    assert served.ask("/v1/recommend", {"id": 0, "among": [1, 2]}).status_code == 200
     assert served.ask("/v1/what-if", {"add": [[98, 99]]}).status_code == 200
 
 
@@ -258,7 +261,7 @@ def test_paths_of_two_edges_are_bounded_in_rows(serve, monkeypatch):
     assert served.ask("/v1/what-if", {"nearest": [1] * 3, "k": 1}).status_code == 200
     tight = serve(edges=dense, limits=Limits(query_rows=100))
     assert refused(tight.get("/v1/recommend/1"))
-    assert tight.get("/v1/recommend/1", among=[2, 3]).status_code == 200
+    assert tight.ask("/v1/recommend", {"id": 1, "among": [2, 3]}).status_code == 200
 
 
 def test_questions_need_the_scope_read(serve):
@@ -268,7 +271,7 @@ def test_questions_need_the_scope_read(serve):
         lambda headers: served.client.get("/v1/recommend/1", headers=headers),
         lambda headers: served.client.get("/v1/neighbors/1", headers=headers),
         lambda headers: served.client.get("/v1/explain/1", headers=headers),
-        lambda headers: served.client.get("/v1/score/1", params={"to": 2}, headers=headers),
+        lambda headers: served.client.post("/v1/score", json={"pairs": [[1, 2]]}, headers=headers),
         lambda headers: served.client.post("/v1/what-if", json={"add": [[1, 3]]}, headers=headers),
         lambda headers: served.client.post("/v1/recommend", json={"id": 1}, headers=headers),
     ]

@@ -61,12 +61,14 @@ class Machine:
     def receive(self, message: Message) -> None:
         """Take a message, and apply every entry whose updates have all arrived."""
         self.worker.take(message)
-        self.worker.advance()
+        while self.worker.step():
+            pass
 
     def tick(self) -> None:
         """Request missing messages again, and apply every complete entry."""
         self.worker.request_again()
-        self.worker.advance()
+        while self.worker.step():
+            pass
 
 
 class SimulatedCluster:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dygcn.engine.events.kinds import as_text
-from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K, Float64
-from dygcn.errors import OptionError, UnknownNode
+from dygcn.errors import UnknownNode
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import Scored, check_kind, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for, to_probabilities
@@ -22,16 +20,12 @@ from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import (
-    BOOLEAN,
     COUNT,
     ID,
-    IDS,
     KIND,
-    LINKS,
     K,
     Param,
     RequestParser,
-    one_of,
     respond_beside,
     route,
     whole,
@@ -140,40 +134,17 @@ class LinkHandlers:
 
     # ---- requests --------------------------------------------------------------------------------------
 
-    @route(
-        "GET /v1/recommend/{id}",
-        answers.Recommended,
-        (
-            ID,
-            K,
-            Param("among", "Only these, one parameter each.", IDS),
-            Param("exclude_linked", "Leave out linked nodes; the default.", BOOLEAN),
-            LINKS,
-            KIND,
-        ),
-        statuses=(404,),
-    )
+    @route("GET /v1/recommend/{id}", answers.Recommended, (ID, K, KIND), statuses=(404,))
     async def get_recommended(self, request: Request) -> Response:
         """The nodes that a node is likeliest to link with, by the learned score."""
-        params = request.query_params
-        links: Any = one_of(params["links"], "links", KINDS) if "links" in params else None
-        return await self._recommend(
-            requests.RecommendRequest(
-                self._parser.node(request),
-                self._parser.k(request),
-                self._parser.ids(params.getlist("among")) if "among" in params else None,
-                _flag(params.get("exclude_linked", "true"), "exclude_linked"),
-                links,
-                params.get("kind"),
-            )
-        )
+        node, k = self._parser.node(request), self._parser.k(request)
+        wanted = requests.RecommendRequest(node, k, kind=request.query_params.get("kind"))
+        return await respond_beside(self.recommend, wanted)
 
     @route("POST /v1/recommend", answers.Recommended, body=requests.RecommendRequest, statuses=(404,))
     async def post_recommended(self, request: Request) -> Response:
-        """The same, where `among` is too long for an address."""
-        return await self._recommend(await self._parser.body(request, requests.RecommendRequest))
-
-    async def _recommend(self, wanted: requests.RecommendRequest) -> Response:
+        """The same, with its options: candidates, linked nodes, which score."""
+        wanted = await self._parser.body(request, requests.RecommendRequest)
         self._parser.check_count(wanted.k, self._parser.limits.k, "nodes")
         self._parser.check_count(len(wanted.among or ()), self._parser.limits.ids, "ids in `among`")
         return await respond_beside(self.recommend, wanted)
@@ -201,28 +172,6 @@ class LinkHandlers:
         node, k = self._parser.node(request), self._parser.k(request)
         return await respond_beside(self.explain, node, k)
 
-    @route(
-        "GET /v1/score/{id}",
-        answers.Scores,
-        (
-            ID,
-            Param("to", "The others, one parameter each.", {**IDS, "minItems": 1}, True),
-            LINKS,
-            Param("probability", "Probabilities in place of log-odds.", BOOLEAN),
-        ),
-        statuses=(404,),
-    )
-    async def get_score(self, request: Request) -> Response:
-        """How likely a node is linked next with each of others."""
-        params = request.query_params
-        node, others = self._parser.node(request), self._parser.ids(params.getlist("to"))
-        if not others:
-            raise OptionError("name at least one other node: ?to=ID&to=ID")
-        links = one_of(params.get("links", "new"), "links", KINDS)
-        probability = _flag(params.get("probability", "false"), "probability")
-        pairs = [(node, other) for other in others]
-        return await respond_beside(self.scores, pairs, links, probability)
-
     @route("POST /v1/score", answers.Scores, body=requests.ScoresRequest)
     async def post_score(self, request: Request) -> Response:
         """How likely pairs of nodes are linked next."""
@@ -242,7 +191,3 @@ def scores_of_pairs(view: EmbeddingView, pairs: list[tuple[Id, Id]], links: str)
     first = np.array([graph.find_one(a) for a, _ in pairs], np.int32)
     second = np.array([graph.find_one(b) for _, b in pairs], np.int32)
     return np.where((first >= 0) & (second >= 0), view._scores_of(first, second, links), np.nan)
-
-
-def _flag(text: str, name: str) -> bool:
-    return one_of(text, name, ("true", "false")) == "true"

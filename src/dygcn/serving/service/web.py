@@ -15,7 +15,6 @@ import pyarrow as pa
 from dygcn._extras import extra
 from dygcn.engine.events.row_errors import NOT_READ
 from dygcn.engine.events.wire_numbers import reads_slowly
-from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
 from dygcn.errors import OptionError, UnknownNode
 from dygcn.live.durable.feed import PLACE_PATTERN
@@ -73,7 +72,7 @@ class Route:
         return () if self.answer is None else (self.answer,)
 
 
-TEXT, WHOLE, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 COUNT, SECONDS = {**WHOLE, "minimum": 1}, {"type": "number", "minimum": 0}
 NUMBER = {**WHOLE, "minimum": 0, "maximum": 2**62}
 IDS = {"type": "array", "items": TEXT, "maxItems": IDS_IN_QUERY}
@@ -82,7 +81,6 @@ CURSOR = {**TEXT, "pattern": f"^({PLACE_PATTERN})?$"}
 ID = Param("id", "The node, by your own id.", {**TEXT, "minLength": 1}, True, place="path")
 K = Param("k", f"How many; {DEFAULT_K} by default.", COUNT, most="k")
 KIND = Param("kind", 'Of the answers, where nodes have kinds; "*": every kind.', TEXT)
-LINKS = Param("links", "Which links the score is about.", {"enum": list(KINDS)})
 AS_OF = Param(
     "as_of",
     "A moment of the past: a sequence, seconds since 1970 with a decimal point, or a time with its zone "
@@ -132,17 +130,6 @@ class RequestParser:
     def node(self, request: Request) -> Id:
         """Parse the id in the path."""
         return read_id(request.path_params["id"], self.kind)
-
-    def ids(self, texts: list[str]) -> list[Id]:
-        """Parse ids of a query; a text that cannot be an id stays as it is, and is missing from the graph."""
-        self.check_count(len(texts), IDS_IN_QUERY, "ids in its address; send more in a body")
-        return [self._id_or_text(text) for text in texts]
-
-    def _id_or_text(self, text: str) -> Id:
-        try:
-            return self.id(text)
-        except UnknownNode:
-            return text
 
     def k(self, request: Request) -> int:
         """Parse k, the number of nodes to return."""
@@ -209,14 +196,6 @@ def seconds(text: str, name: str, most: float, allowed: str) -> float:
     if not 0 <= found <= most:
         raise OptionError(f"{name} is {text[:40]!r}; allowed are seconds {allowed}")
     return found
-
-
-def one_of(text: str, name: str, known: tuple[str, ...]) -> str:
-    """Parse a word of a query, out of a list."""
-    if text not in known:
-        between = " and " if len(known) == 2 else ", "
-        raise OptionError(f"{name} is {text[:40]!r}; allowed are {between.join(known)}")
-    return text
 
 
 # ---- responses ---------------------------------------------------------------------------------------
