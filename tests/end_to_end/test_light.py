@@ -5,9 +5,12 @@ import subprocess
 import sys
 
 
-def run(script, **environment):
+def run(script, *arguments, **environment):
     result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **environment}
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
     )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
@@ -59,21 +62,26 @@ def test_fit_update_and_load_never_import_torch():
 
 
 def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
-    events = "[(i % 40, (i * 7) % 90, i // 20, 1) for i in range(400)]"
-    quick = "dygcn.RollingRecipe(rounds=2)"
-    for rule in ("rolling", "spectral"):
-        folder = tmp_path / rule
-        fit = f"dygcn.fit({events}, dim=8, rule='{rule}', base='hashed', recipe={quick})"
-        run(f"import dygcn; {fit}.save({str(folder)!r})")
-        script = (
-            "import sys; sys.modules['torch'] = None\n"
-            f"import dygcn; live = dygcn.load({str(folder)!r})\n"
-            "live.update(add=[(1, 2), (1, 777)], remove=[(2, 14)])\n"
-            "live.nearest(777); live.score(1, 2)\n"
-            "live.restart()  # this base is the exact rule's\n"
-            f"try:\n    {fit}\nexcept dygcn.errors.MissingExtra as error:\n    print(error)"
-        )
-        assert run(script) == 'torch is not installed. Run: pip install "dygcn[torch]"'
+    fit = (
+        "import dygcn, sys\n"
+        "def fit(rule):\n"
+        "    events = [(i % 40, (i * 7) % 90, i // 20, 1) for i in range(400)]\n"
+        "    recipe = dygcn.RollingRecipe(rounds=2)\n"
+        "    return dygcn.fit(events, dim=8, rule=rule, base='hashed', recipe=recipe)\n"
+        "for rule in ('rolling', 'spectral'):\n"
+        "    folder = sys.argv[1] + '/' + rule\n"
+    )
+    serve = (
+        "    live = dygcn.load(folder)\n"
+        "    live.update(add=[(1, 2), (1, 777)], remove=[(2, 14)])\n"
+        "    live.nearest(777); live.score(1, 2)\n"
+        "    live.restart()  # this base is the exact rule's\n"
+        "    try:\n        fit(rule)\n    except dygcn.errors.MissingExtra as error:\n        print(error)"
+    )
+    run(fit + "    fit(rule).save(folder)", str(tmp_path))
+    missing = 'torch is not installed. Run: pip install "dygcn[torch]"'
+    shown = run("import sys; sys.modules['torch'] = None\n" + fit + serve, str(tmp_path))
+    assert shown.splitlines() == [missing, missing]
 
 
 def test_judging_the_exact_rule_needs_the_core_install_only(tmp_path):

@@ -190,7 +190,7 @@ def star(**options):
     return live, {"src": np.zeros(LEAVES, np.int64), "dst": np.arange(1, LEAVES + 1)}
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_a_hub_of_more_than_four_million_neighbours():
     live, events = star(**WHOLE)
     live.update(events)
