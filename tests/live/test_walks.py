@@ -10,8 +10,8 @@ import dygcn
 from dygcn.engine.events import id_column
 from dygcn.engine.features.inputs import Walks
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.training import Recipe, fitting_walks
-from dygcn.engine.training.fitting_walks import with_rows
+from dygcn.engine.training import Recipe, fitting
+from dygcn.engine.training.fitting import with_rows
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn_lab.testbed.crafted import names_of_one_key
@@ -155,7 +155,7 @@ def test_a_durable_folder_comes_back(tmp_path):
 @pytest.mark.parametrize("memory", [None, 20.0])
 def test_a_graph_that_was_played_once_is_the_one_of_all_events(monkeypatch, memory):
     """The second factorisation begins where the first one ended, and knows who came later."""
-    monkeypatch.setattr(fitting_walks, "SMALL", 0)
+    monkeypatch.setattr(fitting, "SMALL", 0)
     events = [(a, b, t, 1 if t % 7 else -1) for a, b, t in communities(links=400, size=90)]
     events += [(500 + a, 500 + b, 400 + t, 1) for a, b, t in communities(seed=1, links=50, size=9)]
     asked = {"columns": ("src", "dst", "t", "op"), "dim": 16, "memory": memory}

@@ -28,14 +28,6 @@ class PairSet:
         keys = np.unique(self._key(a[new], b[new]))
         self._keys = np.insert(self._keys, np.searchsorted(self._keys, keys), keys)
 
-    def neighbours(self) -> tuple[Int64, Int64]:
-        """Return (begins, others): others[begins[v] : begins[v + 1]] are the nodes paired with v."""
-        low, high = np.divmod(self._keys, self._nodes)
-        nodes, others = np.concatenate((low, high)), np.concatenate((high, low))
-        counts = np.bincount(nodes, minlength=self._nodes)
-        begins = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        return begins, others[np.argsort(nodes, kind="stable")]
-
     def has(self, a: Int64, b: Int64) -> Bool:
         """Return whether each pair is in the set."""
         if len(self._keys) == 0:

@@ -13,7 +13,7 @@ from dygcn._progress import progress_of
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.events import ColumnOptions, cut_steps, duration, read_graph, sort_by_time
 from dygcn.engine.features.tables import read_nodes
-from dygcn.engine.models.choices import Choices, find_fitting
+from dygcn.engine.models.choices import Choices, FitTask, find_fitting
 from dygcn.engine.training.relations import find_relation_weights
 from dygcn.errors import EventError, OptionError, shown
 from dygcn.live.embedding import LiveEmbedding
@@ -184,42 +184,33 @@ def fit(
     choices, batch = dataclasses.replace(choices, features=features, ids=ids), sort_by_time(unsorted)
     if len(batch) == 0:
         raise EventError("there are no events to fit on")
-    if isinstance(features, str | list) and (base is None or isinstance(base, str)):
-        _refuse_loops(batch)
     _check_columns(batch, choices, relation_weights)
     parts, chosen = cut_steps(batch, steps), relation_weights == "choose"
     with one_blas_thread(), progress_of(progress, phases_of(rule, features, chosen)) as notify:
         if batch.relation is not None:
             weights = find_relation_weights(batch, relation_weights, choices, notify)
             choices = dataclasses.replace(choices, relations=weights)
-        return LiveEmbedding(find_fitting(rule).fit(batch, parts, choices, notify))
+        return LiveEmbedding(find_fitting(rule).fit(FitTask(batch, parts, choices, notify)))
 
 
 def _check_columns(batch: EventBatch, choices: Choices, weights: object) -> None:
-    """Refuse options about times or relations where events have none, and relations that a rule has not."""
+    """Refuse events that make no node, options about columns that they lack, relations for other rules."""
+    ends = [(end.values, end.data) for end in (batch.src, batch.dst)]
+    alone = isinstance(choices.features, str | list) and isinstance(choices.base, str | None)
+    if alone and all(np.array_equal(one, other) for one, other in zip(*ends, strict=True)):
+        raise EventError(
+            "every event is a self loop, an edge of a node with itself; loops are left out, so there is "
+            "nothing to fit on"
+        )
     if choices.memory is not None and batch.t is None:
         raise EventError("memory= needs the column t: it is a half-life in units of t")
     if choices.expire is not None and batch.t is None:
         raise EventError("expire= needs the column t: edges leave by the clock, the greatest t seen")
-
     if batch.relation is None and weights is not None:
         raise OptionError('relation_weights needs relations: name their column, as in relation="action"')
     if batch.relation is not None and choices.rule != "exact":
         raise OptionError(
             f"relations are for rule='exact'; the rule is {choices.rule!r}: leave out relation="
-        )
-
-
-def _refuse_loops(batch: EventBatch) -> None:
-    """Refuse events that are all self-loops: there would be no node to embed."""
-    src, dst = batch.src, batch.dst
-    same = src.data is dst.data is None or (
-        src.data is not None and dst.data is not None and np.array_equal(src.data, dst.data)
-    )
-    if same and np.array_equal(src.values, dst.values):
-        raise EventError(
-            "every event is a self loop, an edge of a node with itself; loops are left out, so there is "
-            "nothing to fit on"
         )
 
 

@@ -20,7 +20,7 @@ from dygcn.engine.history import EventHistory
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
 from dygcn.engine.models.state import State
 from dygcn.engine.training.filtering import with_filter_rows
-from dygcn.engine.training.fitting_walks import walk_rows, with_table
+from dygcn.engine.training.fitting import walk_rows, with_table
 from dygcn.engine.training.walks import turn_rows
 from dygcn.errors import FeatureError
 

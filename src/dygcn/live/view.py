@@ -13,8 +13,7 @@ from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.contracts import StateWriter
 from dygcn.engine.models.explaining import explain, explain_change
 from dygcn.engine.models.links import COSINE, FILTER, link_vectors, node_traits
-from dygcn.engine.models.state import State
-from dygcn.engine.models.trial import RemovalTrial, Trial
+from dygcn.engine.models.state import RemovalTrial, State, Trial
 from dygcn.engine.records import DEFAULT_K, EventBatch, Float32, Float64, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.change import Change, TrialBlock

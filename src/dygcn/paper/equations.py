@@ -37,8 +37,8 @@ class Arrays(Protocol[T]):
     def activate(self, rows: T, activation: str) -> T:
         """Return sigma of every number; "relu", "tanh" or "none"."""
 
-    def level(self, rows: T, like: T) -> T:
-        """Return rows scaled by one common factor to the mean length of `like`."""
+    def mean_length(self, rows: T) -> float:
+        """Return the mean length of rows, through which no gradient flows."""
 
     def bounded(self, rows: T) -> T:
         """Keep numbers from overflowing, where vectors are stored."""
@@ -58,9 +58,8 @@ class NumpyArrays:
         table[nodes] = self.bounded(rows)
         return table
 
-    def level(self, rows: Float, like: Float) -> Float:
-        now, before = (np.sqrt(np.square(x, dtype=np.float64).sum(axis=1)).mean() for x in (rows, like))
-        return rows * (before / now) if now > 0 and before > 0 else rows
+    def mean_length(self, rows: Float) -> float:
+        return float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1)).mean())
 
     def bounded(self, rows: Float) -> Float:
         """Cut numbers off at `LARGEST`."""
@@ -129,7 +128,8 @@ def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], optio
         nodes, mix = plan.whole
         passed = spread(arrays, mix, table, weights[-1])
         if options.level:
-            passed = arrays.level(passed, arrays.take(table, nodes))
+            now, before = (arrays.mean_length(rows) for rows in (passed, arrays.take(table, nodes)))
+            passed = passed * (before / now) if now > 0 and before > 0 else passed
         table = arrays.put(table, nodes, passed)
     return table
 

@@ -17,7 +17,7 @@ from dygcn.engine.models.checks import check_recipe
 from dygcn.engine.models.choices import Choices, FitTask, ids_of, weight_grid
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
-from dygcn.engine.records import EventBatch, Float32, Progress
+from dygcn.engine.records import EventBatch, Float32
 from dygcn.engine.training import Recipe
 from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
@@ -49,18 +49,17 @@ def steady_recipe() -> RollingRecipe:
     return RollingRecipe.steady()
 
 
-def fit(
-    batch: EventBatch, parts: Sequence[EventBatch], choices: Choices, progress: Progress | None = None
-) -> State:
+def fit(task: FitTask) -> State:
     """Return the fitted state: all events played, with the base's vectors at the end."""
+    batch, choices, progress = task.batch, task.choices, task.progress
     training = importlib.import_module("dygcn.paper.training")  # torch, or the line that installs it
     recipe = choices.recipe if isinstance(choices.recipe, RollingRecipe) else RollingRecipe()
     base = "gcn" if choices.base is None else choices.base
     model = new_model(batch, choices, base, recipe)
-    parts = _recent(batch, parts, model.dim)
+    task = dataclasses.replace(task, parts=_recent(batch, task.parts, model.dim))
     layers = recipe.base.aggregation if isinstance(base, str) and base == "gcn" else "sum"
-    history = play_history(model, parts, layers, _read_labels(choices.labels, batch), progress)
-    fitted, tables = _fit_base(batch, parts, choices, base, recipe, history, progress)
+    history = play_history(model, task.parts, layers, _read_labels(choices.labels, batch), progress)
+    fitted, tables = _fit_base(task, base, recipe, history)
     spectral = isinstance(model.spec, SpectralSpec)
     start = training.first_matrices(model.dim, model.orders, spectral, recipe.start, choices.seed)
     weights = training.fit_rolled(history, tables, start, recipe, spectral, choices.seed, progress)
@@ -137,24 +136,18 @@ def _read_labels(labels: object, batch: EventBatch) -> Labels | None:
 
 
 def _fit_base(
-    batch: EventBatch,
-    parts: Sequence[EventBatch],
-    choices: Choices,
-    base: object,
-    recipe: RollingRecipe,
-    history: PlayedHistory,
-    progress: Progress | None,
+    task: FitTask, base: object, recipe: RollingRecipe, history: PlayedHistory
 ) -> tuple[Base, list[Float32]]:
     """Return the base, and its vectors of every snapshot's nodes."""
+    choices, progress = task.choices, task.progress
     if isinstance(base, Embedding):
         return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
     if base == "hashed":
-        orders = max(choices.orders, 2)
         ours: dict[str, Any] = {"features": "hashed", "base": None, "labels": None, "recipe": None}
-        exact = dataclasses.replace(choices, rule="exact", orders=orders, **ours)
-        model = fit_exact(FitTask(batch, parts, exact, progress), Recipe()).model
+        exact = dataclasses.replace(choices, rule="exact", orders=max(choices.orders, 2), **ours)
+        model = fit_exact(dataclasses.replace(task, choices=exact), Recipe()).model
         weights = dict(zip(model.weight_names, model.weights, strict=True))
-        return Base("hashed", recipe.base, weights), exact_tables(model, parts, history)
+        return Base("hashed", recipe.base, weights), exact_tables(model, task.parts, history)
     dim, seed = choices.dim, choices.seed  # an Embedding alone has another dim
     if recipe.base.once:
         fitted = fit_base(history.snapshots, dim, recipe.base, seed, None, progress)

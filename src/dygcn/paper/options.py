@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dygcn.engine.models.checks import number, one_of, whole
+from dygcn.engine.models.checks import check_fields, number
 from dygcn.engine.records import Float32
 from dygcn.errors import OptionError
 from dygcn.paper.plans import ACTIVATIONS, AGGREGATIONS, RuleOptions
 
 BASES = ("gcn", "hashed", "embedding")
-LOSSES = ("dot", "cosine")
-RESTARTS = ("never", "warn", "auto")
-STARTS = ("glorot", "identity")
+_LOSSES = ("dot", "cosine")
+_PAIRS, _MANY = range(1, (1 << 24) + 1), 1_000_000_001
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,8 @@ class BaseRecipe:
     unit: bool = False
 
     def __post_init__(self) -> None:
-        one_of("aggregation", self.aggregation, AGGREGATIONS)
-        one_of("activation", self.activation, ACTIVATIONS)
-        one_of("output", self.output, ACTIVATIONS)
-        one_of("loss", self.loss, LOSSES)
-        whole("epochs", self.epochs, 0, 1_000_000)
-        whole("warm", self.warm, 0, 1_000_000)
-        whole("pairs", self.pairs, 1, 1 << 24)
+        check_fields(self, aggregation=AGGREGATIONS, activation=ACTIVATIONS, output=ACTIVATIONS, loss=_LOSSES)
+        check_fields(self, epochs=range(1_000_001), warm=range(1_000_001), pairs=_PAIRS)
         number("rate", self.rate, 0)
 
 
@@ -88,20 +82,14 @@ class Watch:
     sample: int = 1000
 
     def __post_init__(self) -> None:
-        one_of("restart", self.restart, RESTARTS)
-        if self.band is not None:
-            _check_band(self.band)
-        whole("every", self.every, 1)
-        whole("sample", self.sample, 1)
+        check_fields(self, restart=("never", "warn", "auto"))
+        pair = self.band if isinstance(self.band, tuple | list) else ()
+        numbers = len(pair) == 2 and all(isinstance(edge, int | float | np.number) for edge in pair)
+        if self.band is not None and not (numbers and 0 <= pair[0] < 1 < pair[1]):
+            raise OptionError(f"band is {self.band!r}; allowed is (low, high) with 0 <= low < 1 < high")
+        check_fields(self, every=range(1, _MANY), sample=range(1, _MANY))
         if self.tolerance != 0:
             number("tolerance", self.tolerance, 0, 1)
-
-
-def _check_band(band: object) -> None:
-    pair = band if isinstance(band, tuple | list) else ()
-    numbers = len(pair) == 2 and all(isinstance(edge, int | float | np.number) for edge in pair)
-    if not numbers or not 0 <= pair[0] < 1 < pair[1]:
-        raise OptionError(f"band is {band!r}; allowed is (low, high) with 0 <= low < 1 < high")
 
 
 @dataclass(frozen=True)
@@ -122,8 +110,6 @@ class RollingRecipe:
         Greatest spectral norm of a matrix (of W_s half of it, since the pass has norm 2); None: no bound.
     start
         First matrices: ``"glorot"`` (uniform), or ``"identity"`` (W_0 keeps, W_k adds little, W_s halves).
-    ahead
-        0: the vectors after step t reconstruct the graph at t, as in the paper; 1: the next one.
     link_weight, task_weight
         Weights of the paper's loss and of the cross-entropy on labels, where `fit` was given some.
     rounds, rate, pairs
@@ -144,7 +130,6 @@ class RollingRecipe:
     rollout: int = 1
     bound: float | None = None
     start: str = "glorot"
-    ahead: int = 0
     link_weight: float = 1.0
     task_weight: float = 1.0
     rounds: int = 300
@@ -157,12 +142,8 @@ class RollingRecipe:
         for name, kind in (("options", RuleOptions), ("base", BaseRecipe), ("watch", Watch)):
             if not isinstance(getattr(self, name), kind):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; allowed is a {kind.__name__}")
-        one_of("loss", self.loss, LOSSES)
-        one_of("start", self.start, STARTS)
-        whole("rollout", self.rollout, 1)
-        whole("ahead", self.ahead, 0, 1)
-        whole("rounds", self.rounds, 0)
-        whole("pairs", self.pairs, 1, 1 << 24)
+        check_fields(self, loss=_LOSSES, start=("glorot", "identity"))
+        check_fields(self, rollout=range(1, _MANY), rounds=range(_MANY), pairs=_PAIRS)
         number("rate", self.rate, 0)
         if self.bound is not None:
             number("bound", self.bound, 0)

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dygcn.engine.graph import Graph
-from dygcn.engine.models.checks import one_of
+from dygcn.engine.models.checks import check_fields
 from dygcn.engine.propagation import influence
 from dygcn.engine.records import Float, Float64, GraphDelta, Influence, Int64, Nodes
 
 AGGREGATIONS = ("sum", "mean")
-ISOLATED = ("alone", "rest")
 ACTIVATIONS = ("relu", "tanh", "none")
 
 
@@ -46,9 +45,7 @@ class RuleOptions:
     level: bool = False
 
     def __post_init__(self) -> None:
-        one_of("aggregation", self.aggregation, AGGREGATIONS)
-        one_of("isolated", self.isolated, ISOLATED)
-        one_of("activation", self.activation, ACTIVATIONS)
+        check_fields(self, aggregation=AGGREGATIONS, isolated=("alone", "rest"), activation=ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,8 +116,8 @@ class RollingSpec(RuleSpec):
     def restart(self, state: State, base: object) -> Callable[[], Outcome]:
         """Prepare the user's base, or recompute the fitted kind of base on the current graph."""
         if base is not None:
-            return partial(_take_embedding, state, self.watch, _checked_base(state.model, base))
-        return partial(_take_base, state, self, *bases.fresh_vectors(state, self.base))
+            return partial(_install, state, self, None, *_checked_base(state.model, base))
+        return partial(_install, state, self, *bases.fresh_vectors(state, self.base))
 
     def describe(self) -> dict[str, str]:
         """Return the base, and how messages are aggregated."""
@@ -150,8 +150,8 @@ def with_base(model: Model, base: Base) -> Model:
 # ---- a fresh base ------------------------------------------------------------------------------------------
 
 
-def _checked_base(model: Model, base: object) -> Embedding:
-    """Return the user's base; raise if the model cannot use it."""
+def _checked_base(model: Model, base: object) -> tuple[IdColumn, Float32]:
+    """Return ids and vectors of the user's base; raise if the model cannot use it."""
     if not isinstance(base, Embedding):
         raise OptionError(f"base is a {type(base).__name__}; allowed is a dygcn.Embedding, or None")
     if base.ids.kind != model.ids or base.vectors.shape[1] != model.dim:
@@ -159,7 +159,7 @@ def _checked_base(model: Model, base: object) -> Embedding:
             f"the embedding has {base.ids.kind} ids and {base.vectors.shape[1]} columns; "
             f"this model has {model.ids} ids and dim {model.dim}"
         )
-    return base
+    return base.ids, base.vectors
 
 
 def _base_or_warning(state: State, base: Base) -> tuple[Base, IdColumn, Float32] | None:
@@ -189,16 +189,13 @@ def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -
     return Outcome(Changed(everyone, orders, len(everyone)), state.transaction.release(everyone[:0]))
 
 
-def _take_embedding(state: State, watch: Watch, base: Embedding) -> Outcome:
-    outcome = adopt(state, base.ids, base.vectors)
-    take_anchor(state, watch)
-    return outcome
-
-
-def _take_base(state: State, spec: RollingSpec, computed: Base, ids: IdColumn, vectors: Float32) -> Outcome:
-    """Replace all vectors by those of a new base."""
-    outcome = adopt(state, ids, vectors, keep=False)
-    state.model = dataclasses.replace(state.model, spec=dataclasses.replace(spec, base=computed))
+def _install(
+    state: State, spec: RollingSpec, computed: Base | None, ids: IdColumn, vectors: Float32
+) -> Outcome:
+    """Replace all vectors by those of a computed base, or of the user's: its ids come into the graph."""
+    outcome = adopt(state, ids, vectors, keep=computed is None)
+    if computed is not None:
+        state.model = with_base(state.model, computed)
     take_anchor(state, spec.watch)
     return outcome
 
@@ -207,7 +204,7 @@ def _renewed(
     state: State, spec: RollingSpec, base: tuple[Base, IdColumn, Float32], outcome: Outcome
 ) -> Outcome:
     """Install a base inside an update; return the combined change."""
-    fresh = _take_base(state, spec, *base).moved
+    fresh = _install(state, spec, *base).moved
     return dataclasses.replace(
         outcome, moved=dataclasses.replace(fresh, rows=fresh.rows + outcome.moved.rows)
     )

@@ -68,9 +68,8 @@ class TorchArrays:
             return torch.relu(rows)
         return torch.tanh(rows) if activation == "tanh" else rows
 
-    def level(self, rows: Tensor, like: Tensor) -> Tensor:
-        now, before = (float(x.detach().norm(dim=1).mean()) for x in (rows, like))
-        return rows * (before / now) if now > 0 and before > 0 else rows
+    def mean_length(self, rows: Tensor) -> float:
+        return float(rows.detach().norm(dim=1).mean())
 
     def bounded(self, rows: Tensor) -> Tensor:
         """Return rows unchanged: a step with an infinite loss is skipped."""
@@ -251,10 +250,8 @@ def fit_rolled(
     progress: Progress | None = None,
 ) -> tuple[Float32, ...]:
     """Return trained matrices."""
-    steps = [
-        i for i in range(len(history.plans)) if len(history.snapshots[_target(history, i, recipe)].pairs)
-    ]
-    pairs = sum(len(history.snapshots[_target(history, i, recipe)].pairs) for i in steps)
+    linked = [len(snapshot.pairs) for snapshot in history.snapshots[1:]]  # at the end of each plan
+    steps, pairs = np.flatnonzero(linked), sum(linked)
     if pairs < FEWEST_PAIRS:
         _say_untrained(
             f"{pairs} linked pairs in {len(history.plans)} steps are too few (least: {FEWEST_PAIRS})"
@@ -285,11 +282,6 @@ def fit_rolled(
     return tuple(matrix.detach().numpy() for matrix in weights)
 
 
-def _target(history: PlayedHistory, step: int, recipe: RollingRecipe) -> int:
-    """Return the snapshot whose edges the vectors after plans[step] must separate from negatives."""
-    return min(step + 1 + recipe.ahead, len(history.snapshots) - 1)
-
-
 class _Run:
     """Rolls bases forward and computes the loss."""
 
@@ -309,17 +301,11 @@ class _Run:
             self._head = torch.zeros((dim + 1, classes), requires_grad=True)
             self.beside = [*self.beside, self._head]
 
-    def _base(self, step: int, weights: Sequence[Tensor]) -> Tensor:
-        """Return Z of a snapshot, by node."""
-        z = torch.zeros((self._history.high, weights[0].shape[0]))
-        nodes = self._history.snapshots[step].nodes.astype(np.int64)
-        z[torch.from_numpy(nodes)] = torch.from_numpy(self._tables[step])
-        return z
-
     def loss(self, first: int, weights: Sequence[Tensor]) -> Tensor | None:
         """Start from the base at step `first`, roll forward, and return the mean loss over the steps."""
         history, recipe = self._history, self._recipe
-        z, losses = self._base(first, weights), []
+        z, losses = torch.zeros((history.high, weights[0].shape[0])), []
+        z[_index(history.snapshots[first].nodes)] = torch.from_numpy(self._tables[first])
         for step in range(first, min(first + recipe.rollout, len(history.plans))):
             z = equations.advance(self._arrays, history.plans[step], z, weights, recipe.options)
             found = self._step_loss(step, z)
@@ -328,11 +314,10 @@ class _Run:
         return torch.stack(losses).mean() if losses else None
 
     def _step_loss(self, step: int, z: Tensor) -> Tensor | None:
-        recipe, target = self._recipe, self._history.snapshots[_target(self._history, step, self._recipe)]
-        now = self._history.snapshots[step + 1]
+        recipe, now = self._recipe, self._history.snapshots[step + 1]
         total = torch.zeros(())
-        pairs = self._pairs(step, target.nodes[target.pairs])
-        if len(pairs) and len(now.linked) and recipe.link_weight:
+        pairs = now.nodes[now.pairs].astype(np.int64)
+        if len(pairs) and recipe.link_weight:
             total = recipe.link_weight * self._links(
                 z, *draw(pairs, now.nodes[now.linked], recipe.pairs, self._random)
             )
@@ -342,13 +327,6 @@ class _Run:
             scores, wanted = rows @ self._head[:-1] + self._head[-1], torch.from_numpy(now.classes[known])
             total = total + recipe.task_weight * torch.nn.functional.cross_entropy(scores, wanted)
         return total if total.requires_grad else None
-
-    def _pairs(self, step: int, pairs: Nodes) -> Int64:
-        """Return the pairs of which both ends have a vector after this step."""
-        here = np.zeros(self._history.high, np.bool_)
-        here[self._history.snapshots[step + 1].nodes] = True
-        kept: Int64 = pairs[here[pairs].all(axis=1)].astype(np.int64)
-        return kept
 
 
 def _classes(snapshot: GraphSnapshot) -> Int64:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dygcn.engine.events import id_column
-from dygcn.engine.features.inputs import Given, Hashed, RowTable, Walks, rows_on_grid, to_grid
+from dygcn.engine.features.inputs import Given, Hashed, RowTable, Walks, to_grid
 from dygcn.engine.features.tables import NodeColumns, place_of, read_nodes
 from dygcn.engine.graph.ids import IdMap
 from dygcn.errors import FeatureError
@@ -41,10 +41,11 @@ def test_rows_of_every_kind_of_features():
     both.own.put(nodes[1:], np.array([[5]], np.int8), np.ones(1, np.bool_))
     rows, has = both.units(nodes, names)
     assert (rows.tolist(), has.tolist()) == ([[127, -64, 0], [0, 0, 5]], [1, 1])
-    rows, has = rows_on_grid(Hashed(4, seed=0), nodes, names)
-    assert (np.abs(rows) == 2**24).all()
+    hashed = Hashed(4, seed=0)
+    rows, has = hashed.units(nodes, names)
+    assert (np.abs(rows.astype(np.int32) << hashed.message_shift) == 2**24).all()
     assert has.tolist() == [1, 1]
     own = Given(np.ones(2))
     own.own.put(nodes[:1], np.array([[3, 4]], np.int32), np.ones(1, np.bool_))
-    rows, has = rows_on_grid(own, nodes, names)
+    rows, has = own.units(nodes, names)
     assert (rows.tolist(), has.tolist(), rows.dtype) == ([[3, 4], [0, 0]], [1, 0], np.int32)

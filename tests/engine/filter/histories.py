@@ -11,8 +11,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.filter import filter, head, loops
 from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.models.model import Model
-from dygcn.engine.models.state import State
-from dygcn.engine.models.trial import Trial
+from dygcn.engine.models.state import State, Trial
 from dygcn_lab.testbed.dense_filter import dense_sums, sums_of
 
 WIDTH = 5

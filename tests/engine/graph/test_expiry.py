@@ -9,8 +9,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.graph.image import build_graph, take_image
 from dygcn.engine.graph.transaction import Transaction
-from dygcn.engine.models.state import State
-from dygcn.engine.models.trial import Trial
+from dygcn.engine.models.state import State, Trial
 from dygcn.errors import CapacityError, EventError
 from dygcn_lab.testbed.seeding import small_model
 from tests.engine.graph.test_contacts import QUICK, STEP, Stage, agree

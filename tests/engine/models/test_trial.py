@@ -17,8 +17,7 @@ from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.transaction import Transaction
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.engine.models.readout import read_vectors
-from dygcn.engine.models.state import State
-from dygcn.engine.models.trial import RemovalTrial, Trial
+from dygcn.engine.models.state import RemovalTrial, State, Trial
 from dygcn.errors import CapacityError, DygcnError, EventError, FeatureError, OpenTrial, TornState
 from dygcn.live.files import digest_of
 from dygcn.paper import RollingSpec

@@ -11,7 +11,7 @@ from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.models.choices import Choices, FitTask
 from dygcn.engine.models.links import AGE, COUNT, EDGE, HEADS, KNOWN, TRAITS
 from dygcn.engine.training import Recipe
-from dygcn.engine.training.fitting_walks import held_out, walk_model
+from dygcn.engine.training.fitting import held_out, walk_model
 from dygcn.engine.training.link_head import heads_of, read_columns, sample_links
 from dygcn.engine.training.logits import LIST_PENALTY, logistic, softmax
 from dygcn.engine.training.next_head import NextSample

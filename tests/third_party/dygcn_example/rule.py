@@ -19,9 +19,9 @@ def check(choices):
     fitting.check(choices)
 
 
-def fit(batch, parts, choices, progress=None):
+def fit(task):
     """Return the fitted state."""
-    state = fitting.fit(batch, parts, choices, progress)
+    state = fitting.fit(task)
     first = state.model.weights[0]
     weights = (first,) * len(state.model.weights)
     state.model = dataclasses.replace(state.model, spec=EvenSpec(), weights=weights)

@@ -15,7 +15,7 @@ from dygcn.engine.models.choices import Choices, FitTask
 from dygcn.engine.models.links import HEADS, TRAITS
 from dygcn.engine.records import Bool, Float64, Int64
 from dygcn.engine.training import Recipe
-from dygcn.engine.training.fitting_walks import held_out, walk_model
+from dygcn.engine.training.fitting import held_out, walk_model
 from dygcn.engine.training.link_head import PairColumns, heads_of, read_columns
 from dygcn.engine.training.next_head import NextSample
 from dygcn.live.embedding import LiveEmbedding

@@ -12,7 +12,7 @@ import numpy as np
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import Float32
-from dygcn.engine.training.fitting_walks import with_rows
+from dygcn.engine.training.fitting import with_rows
 from dygcn.live.embedding import LiveEmbedding
 from dygcn_lab.evaluation import Method, VectorMethod, judge_method
 from dygcn_lab.evaluation.method import by_number

@@ -44,26 +44,22 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
     events belong to one more step). None: every value of `t` is a step, or 40 equal parts where there are
     over 200 values, or no `t` at all (12 parts for more than a million events).
     """
-    bounds = _bounds(batch, steps)
-    cuts = np.unique(np.r_[0, bounds, len(batch)])
-    return [rows_of(batch, np.arange(a, b)) for a, b in pairwise(cuts) if b > a]
-
-
-def _bounds(batch: EventBatch, steps: int | Sequence[float] | None) -> Int64:
-    count = len(batch)
-    if steps is None:
-        changes = None if batch.t is None else np.flatnonzero(np.diff(batch.t)) + 1
-        if changes is not None and 0 < len(changes) <= MANY_TIMES:
-            return changes.astype(np.int64)
+    count, changes = len(batch), None if batch.t is None else np.flatnonzero(np.diff(batch.t)) + 1
+    if steps is None and (changes is None or not 0 < len(changes) <= MANY_TIMES):
         steps = min(DEFAULT_PARTS if count <= MANY_EVENTS else FEWER_PARTS, max(count // 4, 1))
-    if isinstance(steps, int | np.integer):
+    if steps is None:
+        bounds = changes
+    elif isinstance(steps, int | np.integer):
         if steps < 1:
             raise OptionError(f"steps is {steps}; allowed is 1 or more, or the values of t where a step ends")
-        return np.linspace(0, count, int(steps) + 1).round().astype(np.int64)
-    if batch.t is None:
+        bounds = np.linspace(0, count, int(steps) + 1).round().astype(np.int64)
+    elif batch.t is None:
         raise OptionError("steps names values of t, but the events have no t; pass a number of equal parts")
-    ends = np.asarray(sorted(map(seconds, steps)), np.float64)
-    return np.searchsorted(batch.t, ends, side="right").astype(np.int64)
+    else:
+        ends = np.asarray(sorted(map(seconds, steps)), np.float64)
+        bounds = np.searchsorted(batch.t, ends, side="right")
+    cuts = np.unique(np.r_[0, bounds, count])
+    return [rows_of(batch, np.arange(a, b)) for a, b in pairwise(cuts) if b > a]
 
 
 def join_events(batches: Sequence[EventBatch]) -> EventBatch:

@@ -173,7 +173,15 @@ def column_names(related: object = False, **options: Unpack[ColumnOptions]) -> C
     unknown = [name for name in options if name not in ColumnOptions.__annotations__]
     if unknown:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
-    rows = check_columns(options.get("columns"))
+    columns, rows = options.get("columns"), None
+    if columns is not None:
+        rows = tuple(columns) if isinstance(columns, _ROWS) else ()
+        known = all(isinstance(name, str) and name in FIELDS + KINDS for name in rows)
+        if not known or len(set(rows)) != len(rows) or not {"src", "dst"} <= set(rows):
+            raise OptionError(
+                f"columns is {shown(columns)}; allowed are different names out of {', '.join(FIELDS)}, "
+                "src and dst among them, in the order in which the rows hold them"
+            )
     given: dict[str, Any] = dict(options)
     named = {name: given[name] for name in FIELDS if given.get(name) is not None}
     for name, column in named.items():
@@ -244,20 +252,6 @@ def _plain(name: str) -> str:
 
 
 # ---- bare rows: tuples, lists, arrays ----------------------------------------------------------------------
-
-
-def check_columns(columns: object) -> tuple[str, ...] | None:
-    """Return the user's names for the columns of bare rows, checked."""
-    if columns is None:
-        return None
-    names = tuple(columns) if isinstance(columns, _ROWS) else ()
-    known = all(isinstance(name, str) and name in FIELDS + KINDS for name in names)
-    if not known or len(set(names)) != len(names) or not {"src", "dst"} <= set(names):
-        raise OptionError(
-            f"columns is {shown(columns)}; allowed are different names out of {', '.join(FIELDS)}, "
-            "src and dst among them, in the order in which the rows hold them"
-        )
-    return names
 
 
 def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:

@@ -64,12 +64,6 @@ class Features(Protocol):
         """Return x in units of ``2**message_shift`` on the grid, (n, width), and 1 where a node has one."""
 
 
-def rows_on_grid(features: Features, nodes: Nodes, names: Names) -> tuple[Int32, Int64]:
-    """Return x on the grid, (n, width), zero where a node has none, and 1 where a node has one, (n,)."""
-    units, has = features.units(nodes, names)
-    return units.astype(np.int32, copy=False) << features.message_shift, has
-
-
 def column_scales(values: Float32) -> Float64:
     """Return the power of two not below the greatest magnitude of each column."""
     peak = np.abs(values).max(axis=0, initial=0.0).astype(np.float64)
@@ -218,10 +212,9 @@ class OwnRows:
 class Given:
     """Features that the user gave, one row for each node that has some, alone or behind rows of the model.
 
-    With a `table` there are two blocks of columns, both int8. The first is looked up by the id and belongs to
-    the model (`Walks`); the second belongs to nodes that own features, whose rows have length one, or zero. A
-    node that has neither is left out of the means of its neighbours; one that has one of them has zeros in
-    the other.
+    With a `table` there are two blocks of columns, both int8. The first is looked up by the id (`Walks`); the
+    second belongs to nodes that own features. A node that has neither is left out of the means of its
+    neighbours; one that has one of them has zeros in the other.
     """
 
     message_bits = GRID_BITS + HEADROOM_BITS

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dygcn.engine.events.columns import arrow_array
 from dygcn.engine.events.files import read_table
 from dygcn.engine.events.kinds import read_ids
 from dygcn.engine.records import Float32, Float64, IdColumn
@@ -278,16 +279,10 @@ def _index_of(nodes: Any, names: list[str]) -> Any:
 
 def _array(name: str, values: Any) -> pa.Array:
     """Return a column as one Arrow array; values unknown to Arrow become text."""
+    speaks_arrow = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc")
     try:
-        if isinstance(values, pa.ChunkedArray):
-            found = values.combine_chunks()
-        elif hasattr(values, "iloc"):
-            found = pa.Array.from_pandas(values)
-        elif hasattr(values, "__arrow_c_stream__"):
-            found = pa.chunked_array(values).combine_chunks()
-        else:
-            found = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        found = arrow_array(values, name) if speaks_arrow else pa.array(values, from_pandas=True)
+    except (EventError, pa.ArrowException, TypeError, ValueError, OverflowError):
         found = pa.array([None if value is None else str(value) for value in values], pa.string())
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()

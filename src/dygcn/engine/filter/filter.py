@@ -6,7 +6,7 @@ answers when the next query is read: a batch sends each message once, and no bit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,19 +23,15 @@ from dygcn.engine.filter.head import (
     TOUCHED,
     TREND,
     WINDOW,
+    FilterHead,
 )
 from dygcn.engine.filter.loops import FilterArrays
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.constants import CAME, FOUND, WENT
-from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.graph.ids import IdMap, grown, replace_together
+from dygcn.engine.records import Float64, Int8, Int32, Int64, Nodes
 
-if TYPE_CHECKING:
-    from dygcn.engine.filter.head import FilterHead
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.records import Float64, Int8, Int32, Int64, Nodes
-
-    _Own = tuple[Int32, Float64]
-
+_Own = tuple[Int32, Float64]
 _UNSET = -(1 << 60)  # a base below all octaves
 _POWERS = 1 << 16  # numbers of edges that have a factor of their own
 _LEVELS = 8  # in an octave: the mean count is rounded to such a part, since the trends of all depend on it
@@ -227,9 +223,8 @@ class Filter:
         """Return the possible answers and the score of each for a node: minus infinity for excluded ones.
 
         A node that has nothing in common with others gets scores by numbers of edges. `linked`: nodes with an
-        edge to it can be answers. `among`: only these can be. `count`: how many of the greatest are wanted, 0
-        for all scores; where they are few, and paths reach more than `CANDIDATES`, only the heaviest on paths
-        are returned, beside those with an edge.
+        edge to it can be answers. `among`: only these can be. `count`: how many are wanted, 0 for all; if few,
+        and paths reach more than `CANDIDATES`, only the heaviest on paths are returned, and own edges.
         """
         self._sync(graph)
         high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)

@@ -217,11 +217,7 @@ class EventHistory:
         return self.ids.find(ids if isinstance(ids, IdColumn) else self.ids.read(ids))
 
     def columns(self, asker: int | Nodes, candidates: Nodes, now: float | None = None) -> Float64:
-        """Return the columns of candidates, see `columns.RAW`; -1 is a node that never had an event.
-
-        There is one asking node for all of them, or one for each: then it is faster if equal ones are
-        adjacent.
-        """
+        """Return `columns.RAW` of candidates for one asking node or one for each; -1 never had an event."""
         out = np.empty((len(candidates), len(RAW)))
         askers = np.full(len(candidates), asker, np.int32) if isinstance(asker, int) else asker
         when = self.clock if now is None else float(now)

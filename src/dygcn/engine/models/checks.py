@@ -18,10 +18,15 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise OptionError(f"{name} is {value!r}; known: {', '.join(allowed)}")
 
 
-def whole(name: str, value: object, least: int, most: int = 1_000_000_000) -> None:
-    """Raise an OptionError unless the value is a whole number in this range."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+def check_fields(of: object, **allowed: tuple[str, ...] | range) -> None:
+    """Raise an OptionError unless each field named is one of some texts, or a whole number of a range."""
+    for name, values in allowed.items():
+        value = getattr(of, name)
+        if not isinstance(values, range):
+            one_of(name, value, values)
+        elif not isinstance(value, int | np.integer) or isinstance(value, bool) or int(value) not in values:
+            least, most = values[0], values[-1]
+            raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
 
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> None:

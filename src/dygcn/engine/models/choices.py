@@ -11,13 +11,21 @@ import numpy as np
 
 from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models.checks import one_of, whole
+from dygcn.engine.models.checks import check_fields
 from dygcn.engine.models.model import find_spec, rule_names
 from dygcn.engine.models.state import State
 from dygcn.engine.records import Bool, EventBatch, Float64, Progress
 from dygcn.errors import EventError, OptionError
 
 GREATEST_ORDERS = 16
+_COLUMNS = range(1, (1 << 14) + 1)
+_HALF_LIFE = (
+    "a half-life above 0 in units of t, or None; if t is a date: seconds, or datetime.timedelta(days=7)"
+)
+_TIME = (
+    'a time above 0 in units of t, or None; if t is a date: seconds, text as in "90d", "12h", "30m", "45s", '
+    '"2w", or datetime.timedelta(days=90)'
+)
 LEAST_UNIT, GREATEST_UNIT = 1e-100, 1e100
 _EXPONENT = 900  # of weights: then the grid's own exponent is below 1000, which a saved model can have
 
@@ -44,22 +52,13 @@ class Choices:
     expire: float | None = None
 
     def __post_init__(self) -> None:
-        one_of("rule", self.rule, rule_names())
-        whole("dim", self.dim, 1, 1 << 14)
-        whole("orders", self.orders, 1, GREATEST_ORDERS)
-        whole("width", self.width, 1, 1 << 14)
-        whole("seed", self.seed, 0, 2**63 - 1)
+        check_fields(self, rule=rule_names(), dim=_COLUMNS, orders=range(1, GREATEST_ORDERS + 1))
+        check_fields(self, width=_COLUMNS, seed=range(2**63))
         memory, expire = self.memory, self.expire
-        if not _is_duration(memory):
-            raise OptionError(
-                f"memory is {memory!r:.60}; allowed is a half-life above 0 in units of t, or None; if t is "
-                "a date: seconds, or datetime.timedelta(days=7)"
-            )
-        if not _is_duration(expire):
-            raise OptionError(
-                f"expire is {expire!r:.60}; allowed is a time above 0 in units of t, or None; if t is a "
-                'date: seconds, text as in "90d", "12h", "30m", "45s", "2w", or datetime.timedelta(days=90)'
-            )
+        for name, value, allowed in (("memory", memory, _HALF_LIFE), ("expire", expire, _TIME)):
+            length = isinstance(value, int | float | np.number) and 0 < value < np.inf
+            if value is not None and not length:
+                raise OptionError(f"{name} is {value!r:.60}; allowed is {allowed}")
         if expire is not None and self.rule != "exact":
             raise OptionError(f"expire= is for rule='exact'; the rule is {self.rule!r}: leave out expire=")
         if expire is not None and memory is not None:
@@ -85,7 +84,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class FitTask:
-    """What the exact rule is fitted on: events, their training steps, and options."""
+    """What a rule is fitted on: events, their training steps, and options."""
 
     batch: EventBatch
     parts: Sequence[EventBatch]
@@ -95,6 +94,12 @@ class FitTask:
     def settings(self, message_bits: int) -> dict[str, Any]:
         """Return the settings of a model that follow from options, events and training steps."""
         choices, unit = self.choices, time_unit(self.parts) or self.choices.expire
+        batch, column, relations = self.batch, self.batch.relation, choices.relations
+        if column is not None and any(relations[name] != 1 for name in column.names):
+            weight = np.array([relations[name] for name in column.names])[column.codes]
+            weight = weight if batch.weight is None else weight * batch.weight
+            rows = np.flatnonzero(weight > 0)  # an event of weight 0 adds no edge
+            batch = replace(rows_of(batch, rows), weight=weight[rows])
         if unit is not None and not LEAST_UNIT < unit < GREATEST_UNIT:  # a saved model cannot store it
             raise EventError(
                 f"training steps are {unit:g} long in units of t; allowed is from {LEAST_UNIT:g} to "
@@ -104,7 +109,7 @@ class FitTask:
             "ids": choices.ids or self.batch.src.kind,
             "seed": int(choices.seed),
             "directed": bool(choices.directed),
-            "grid": weight_grid(weighed(self.batch, choices.relations), message_bits, choices.whole_weights),
+            "grid": weight_grid(batch, message_bits, choices.whole_weights),
             "half_life": choices.memory and float(choices.memory),
             "unit": unit,
             "expire": choices.expire,
@@ -119,14 +124,8 @@ class Fitting(Protocol):
     def check(self, choices: Choices) -> None:
         """Raise an OptionError for an option that belongs to another rule."""
 
-    def fit(
-        self,
-        batch: EventBatch,
-        parts: Sequence[EventBatch],
-        choices: Choices,
-        progress: Progress | None = None,
-    ) -> State:
-        """Return the fitted state after all events of `batch`, whose training steps are `parts`."""
+    def fit(self, task: FitTask) -> State:
+        """Return the fitted state after all events."""
 
     def steady_recipe(self) -> object | None:
         """Return a recipe with the options that keep the rule stable; None: it needs none."""
@@ -137,10 +136,6 @@ def find_fitting(name: str) -> Fitting:
     return cast("Fitting", import_module(find_spec(name).fitting))
 
 
-def _is_duration(value: object) -> bool:
-    return value is None or (isinstance(value, int | float | np.number) and bool(0 < value < np.inf))
-
-
 def ids_of(batch: EventBatch) -> IdMap:
     """Return every id in the events."""
     ids = IdMap(batch.src.kind)
@@ -149,25 +144,12 @@ def ids_of(batch: EventBatch) -> IdMap:
     return ids
 
 
-def weighed(batch: EventBatch, relations: Mapping[str, float]) -> EventBatch:
-    """Return events whose weights include those of their relations, without events of weight 0."""
-    column = batch.relation
-    if column is None or all(relations[name] == 1 for name in column.names):
-        return batch
-    weight = np.array([relations[name] for name in column.names])[column.codes]
-    weight = weight if batch.weight is None else weight * batch.weight
-    rows = np.flatnonzero(weight > 0)
-    return replace(rows_of(batch, rows), weight=weight[rows])
-
-
 def weight_grid(batch: EventBatch, message_bits: int, whole: bool = False) -> float:
     """Return the grid of the weights: as fine as sums below 2^62 allow, with room to grow.
 
-    Without weights (all are 1) a node may have 2^22 neighbours. With weights, it may carry 64 times what
-    any node does in these events, and 2^18 times the median; the grid is 2^-24 of the median at the
-    finest. Where all weights are whole numbers, the grid is one, and a node may have 2^38 neighbours
-    (2^36 with features that are given). An EventError refuses weights that are not whole then, or too
-    extreme for a grid.
+    Without weights a node may have 2^22 neighbours. With weights, it may carry 64 times what any node does
+    in these events, and 2^18 times the median; the grid is 2^-24 of the median at the finest. Whole weights
+    have the grid one, and a node may have 2^38 neighbours (2^36 with features that are given).
     """
     carried = 62 - message_bits  # bits of a node's weights in sum, in grid units
     adds = batch.op > 0

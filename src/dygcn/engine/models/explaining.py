@@ -17,12 +17,11 @@ from dygcn.engine.events import rows_of
 from dygcn.engine.features.inputs import GRID_BITS
 from dygcn.engine.models.contracts import StateReader, StateWriter
 from dygcn.engine.models.model import Model
-from dygcn.engine.models.trial import Trial
+from dygcn.engine.models.state import Trial
 from dygcn.engine.records import Bool, EventBatch, Float32, Float64, Int64, Nodes
 from dygcn.errors import EventError, OptionError, UnknownNode
 
-MOST_EVENTS = 1000
-"""Most events of a batch that are explained: each is played, and taken back."""
+MOST_EVENTS = 1000  # of a batch that are explained: each is played, and taken back
 _BLOCK = 4096  # neighbours whose messages are looked at together
 _FLOOR = 1e-6 * 2.0**GRID_BITS  # of messages of a walk model, on the grid
 
@@ -68,8 +67,7 @@ class Shares:
 def explain(state: StateReader, node: int, *, shares: bool = False) -> Shares:
     """Return the share of each neighbour in a node's vector; the state is of the exact rule.
 
-    With `shares`, also return complete rows of the sums and of the vector: width and dim numbers for each
-    neighbour and order. Without them a hub of 100,000 neighbours takes one number for each.
+    With `shares`, also return rows of the sums and of the vector: much for a hub of 100,000 neighbours.
     """
     rule, graph, one = state.exact, state.graph, np.array([node], np.int32)
     state.check()
@@ -120,10 +118,8 @@ class _LinearMap:
 
 def _linear_maps(state: StateReader, one: Nodes, vector: Float64) -> tuple[Float64, list[_LinearMap]]:
     """Return the part of the node itself, and the maps of orders 1..K."""
-    model, found = (
-        state.model,
-        [state.exact.messages(state.graph, one, k) for k in range(state.model.orders + 1)],
-    )
+    model = state.model
+    found = [state.exact.messages(state.graph, one, k) for k in range(model.orders + 1)]
     messages, has = [rows[0].astype(np.float64) for rows, _ in found], [bool(there[0]) for _, there in found]
     if model.baseline is not None:
         own, maps = _maps_of_fresh(model, model.baseline.rows_of(state.graph.ids.names(one))[0], has)
@@ -188,11 +184,9 @@ class Movement:
 def explain_change(state: StateWriter, name: object, batch: EventBatch, now: float | None = None) -> Movement:
     """Return how far each event of a batch would move a node's vector; nothing is changed.
 
-    The events, at most `MOST_EVENTS`, are played one after the other, each as a trial inside the one
-    before. What an event moves is the vector after it minus the vector before it, so the movements add up
-    to that of the batch: a telescoping sum. Of two events that only together have an effect, the later
-    one gets it. The node may come or go in the batch. Events without times happen at `now`, after the
-    time has passed; with times, before.
+    The events are played one after the other, each as a trial inside the one before, so the movements add
+    up to that of the batch: a telescoping sum. Of two events that only together have an effect, the later
+    one gets it. Events without times happen at `now`, after the time has passed; with times, before.
     """
     try:
         state.graph.ids.check_kind(state.graph.ids.read([name]))

@@ -18,8 +18,7 @@ from dygcn.engine.models.read_kernels import project, to_units
 from dygcn.engine.records import Float32, IdColumn, Int8
 from dygcn.errors import FeatureError
 
-MOST_ROWS = 50_000
-"""Rows that the directions are found on, drawn at random where there are more."""
+MOST_ROWS = 50_000  # that the directions are found on, drawn at random where there are more
 _ROUNDS = 8  # of subspace iteration
 _MORE = 16  # columns of it beyond those that are wanted
 _NOTHING = 1e-4  # of the largest singular value: directions below it are rounding

@@ -93,7 +93,7 @@ class Readout:
             assert isinstance(features, Hashed | Walks)
             return self._plan.vectors(nodes, ids, features.unit_table(ids), sums, pulls)
         out = np.zeros((len(nodes), model.dim), np.float32)
-        buffers = _projecting(model.weights, model.scales, features.message_shift, model.floor)
+        buffers = _buffers(model, features.message_shift, mixed=False)
         for start in range(0, len(nodes), _BLOCK):
             some, found = nodes[start : start + _BLOCK], out[start : start + _BLOCK]
             if model.projection is not None:
@@ -119,10 +119,12 @@ class Readout:
             out[lost] = signs / np.float32(np.sqrt(model.dim))
 
 
-def _projecting(weights: Sequence[Float32], scales: Float64, message_shift: int, floor: float) -> ReadBuffers:
-    steps = scales * 2.0**-GRID_BITS
+def _buffers(of: Model | ReadPlan, message_shift: int, mixed: bool) -> ReadBuffers:
+    steps = of.scales * 2.0**-GRID_BITS
+    if mixed:
+        return ReadBuffers(of.weights, steps, steps, _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS))
     # Powers of two: a feature in units of its own times these has the bits of one on the grid.
-    return ReadBuffers(weights, steps, steps * 2.0**message_shift, floor, floor)
+    return ReadBuffers(of.weights, steps, steps * 2.0**message_shift, of.floor, of.floor)
 
 
 @dataclass(eq=False)
@@ -147,7 +149,7 @@ class ReadPlan:
         try:
             buffers = self._unused.pop()
         except IndexError:
-            buffers = self._buffers()
+            buffers = _buffers(self, self.message_shift, self.mixed)
         if not self.mixed:
             read_projected(nodes, None, ids.arrays, table, sums, pulls, buffers, out)
         elif read_mixed(nodes, ids.arrays, table, sums, pulls, buffers, out):
@@ -157,13 +159,6 @@ class ReadPlan:
             out[lost] = signs / np.float32(np.sqrt(self.dim))
         self._unused.append(buffers)
         return out
-
-    def _buffers(self) -> ReadBuffers:
-        if not self.mixed:
-            return _projecting(self.weights, self.scales, self.message_shift, self.floor)
-        steps = self.scales * 2.0**-GRID_BITS
-        floors = _FLOOR * (1 << GRID_BITS), _FLOOR * (1 << ROW_BITS)
-        return ReadBuffers(self.weights, steps, steps, *floors)
 
 
 def read_plan(model: Model, rule: ExactRule) -> ReadPlan | None:

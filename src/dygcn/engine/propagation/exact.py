@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dygcn.engine._rows import RowBlock
-from dygcn.engine.features.inputs import Features, Given, Hashed, Walks, rows_on_grid
+from dygcn.engine.features.inputs import Features, Given, Hashed, Walks
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import Allocator
 from dygcn.engine.graph.staging import FEW_EVENTS
@@ -308,7 +308,8 @@ class ExactRule:
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:
         """Return h_order of nodes on the grid, (n, width), and 1 where it exists, (n,)."""
         if order == 0:
-            return rows_on_grid(self.features, nodes, graph.ids)
+            units, has = self.features.units(nodes, graph.ids)
+            return units.astype(np.int32, copy=False) << self.features.message_shift, has
         sums, width, pulls = self.sums[order - 1].arrays, self.features.width, self.pulls(graph)
         if pulls is not None and order == PULLED_ORDER:
             return put_whole(sums, pulls, np.ascontiguousarray(nodes, np.int32), width)

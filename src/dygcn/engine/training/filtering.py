@@ -19,8 +19,8 @@ from dygcn.engine.training.samples import last_events, some_pairs
 from dygcn.engine.training.walks import OVERSAMPLE, leading_block, rotation, turn_rows
 
 Array = TypeVar("Array", "Bool", "Float32")
-RANK = 128
-"""Columns."""
+RANK = 128  # columns
+# Settings that are tried. Half-lives are the span of the events divided by these; 0 is none.
 GRID: Mapping[str, tuple[float, ...]] = {
     "edges": (0, 2, 8, 32, 128, 1000),
     "ridge": (0.3, 1, 3, 10, 30),
@@ -28,9 +28,9 @@ GRID: Mapping[str, tuple[float, ...]] = {
     "profile": (0, 2, 8, 200, 40_000),
     "paths": (0, 0.03, 0.1, 0.3, 1, 3),
 }
-"""Settings that are tried. Half-lives are the span of the events divided by these; 0 is none."""
+# The power of a trend and the half-life of its counts go together.
 TRENDS = tuple({"trend": power, "lately": part} for power in (0.1, 0.5, 1) for part in (12, 50, 200, 1000))
-"""The power of a trend and the half-life of its counts go together."""
+# Where the search begins; what is taken where too little is held out.
 START = {
     "edges": 0.0,
     "ridge": 3.0,
@@ -40,11 +40,9 @@ START = {
     "lately": 50.0,
     "paths": 0.0,
 }
-"""Where the search begins; what is taken where too little is held out."""
 _OF_TIMES = "edges", "profile", "trend", "lately"
 _FINER = 0.5, 1.5, 2.0  # times what was found
-MOST_TRIED = 41
-"""Settings: a search takes seconds, and evidence gives every rival as many."""
+MOST_TRIED = 41  # settings: a search takes seconds, and evidence gives every rival as many
 _FEWEST = 50  # held-out pairs
 _CELLS, _MOST_ASKERS = 100_000_000, 2_000  # of the scores that one setting is judged by
 _DENSE = 512  # answers up to which nothing is iterated
@@ -346,24 +344,23 @@ class _Ends:
         asks, answers = (tuple(kind for kind in known if ids.of_kind(nodes, kind).any()) for nodes in ends)
         return _Ends(ids, asks, answers)
 
-    def directed(self, a: Nodes, b: Nodes) -> tuple[Int64, Int64, Int64]:
-        """Return rows of pairs from an asker to an answer: in both directions without kinds."""
+    def pairs(self, a: Nodes, b: Nodes) -> tuple[Int64, tuple[Int64, Int64], tuple[Nodes, Nodes]]:
+        """Return rows of pairs from an asker to an answer, the numbers of both, and the node of each number.
+
+        Without kinds a pair is two, one in each direction. Numbers are in the order of the ids.
+        """
         one, other = np.concatenate((a, b)), np.concatenate((b, a))
         rows = np.tile(np.arange(len(a)), 2)
         able = one != other
         for ends, kinds in ((one, self.asks), (other, self.answers)):
             if kinds:
                 able &= np.logical_or.reduce([self.ids.of_kind(ends, kind) for kind in kinds])
-        order = np.argsort(rows[able], kind="stable")
-        return rows[able][order], one[able][order].astype(np.int64), other[able][order].astype(np.int64)
-
-
-def _numbered(ids: IdMap, nodes: Int64) -> tuple[Int64, Nodes]:
-    """Return nodes by numbers in the order of their ids, and the node of each number."""
-    known = ids.sorted(np.unique(nodes).astype(np.int32))
-    place = np.zeros(ids.high, np.int64)
-    place[known] = np.arange(len(known))
-    return place[nodes], known
+        order = np.flatnonzero(able)[np.argsort(rows[able], kind="stable")]
+        known = tuple(self.ids.sorted(np.unique(ends[order]).astype(np.int32)) for ends in (one, other))
+        place = np.zeros((2, self.ids.high), np.int64)
+        for numbers, nodes in zip(place, known, strict=True):
+            numbers[nodes] = np.arange(len(nodes))
+        return rows[order], (place[0][one[order]], place[1][other[order]]), (known[0], known[1])
 
 
 def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
@@ -387,8 +384,8 @@ def fit_filter(batch: EventBatch, graph: Graph, seed: int) -> FilterHead:
 def with_filter_rows(head: FilterHead, graph: Graph, seed: int) -> FilterHead:
     """Return a filter with the same settings, and new rows from a graph."""
     a, b, weight = graph.edges()
-    _, one, other = _Ends(graph.ids, head.asks, head.answers).directed(a[weight > 0], b[weight > 0])
-    (one, asking), (other, answering) = (_numbered(graph.ids, nodes) for nodes in (one, other))
+    ends = _Ends(graph.ids, head.asks, head.answers)
+    _, (one, other), (asking, answering) = ends.pairs(a[weight > 0], b[weight > 0])
     yes, sizes = np.ones(len(one), np.int8), (len(asking), len(answering))
     found = FilterRows.of(HistoryPairs.of(one, other, np.zeros(len(one)), yes, sizes), seed)
     known = np.flatnonzero(found.rows.any(axis=1))
@@ -400,8 +397,7 @@ def _found_settings(
     ends: _Ends, batch: EventBatch, src: Nodes, dst: Nodes, seed: int
 ) -> tuple[dict[str, float], float]:
     """Return the settings that best answer the last events, and the time span of the history."""
-    rows, one, other = ends.directed(src, dst)
-    (one, asking), (other, answering) = (_numbered(ends.ids, nodes) for nodes in (one, other))
+    rows, (one, other), (asking, answering) = ends.pairs(src, dst)
     sizes, op = (len(asking), len(answering)), batch.op[rows]
     t = np.zeros(len(rows)) if batch.t is None else batch.t[rows].astype(np.float64)
     span, random = float(t[-1] - t[0]) if len(t) else 0.0, np.random.default_rng((seed, 9))

@@ -5,12 +5,14 @@ Vectors fitted on the same steps would know their links by heart, and would be t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.graph import Graph
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end
 from dygcn.engine.models.links import (
     AGE,
@@ -26,22 +28,12 @@ from dygcn.engine.models.links import (
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_units, read_vectors
 from dygcn.engine.models.state import State
+from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 from dygcn.engine.training.logits import logistic
-from dygcn.engine.training.matrices import LARGEST_SAMPLE
-from dygcn.engine.training.samples import first_held_out
+from dygcn.engine.training.matrices import LARGEST_SAMPLE, Recipe
+from dygcn.engine.training.samples import NextEdges, first_held_out
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dygcn.engine.features.inputs import RowTable
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
-    from dygcn.engine.training.matrices import Recipe
-    from dygcn.engine.training.samples import NextEdges
-
-    Read = Callable[[Nodes], tuple["Float32 | None", "Float32"]]
-
-
+Read = Callable[[Nodes], tuple[Float32 | None, Float32]]
 PAIRS = 30_000  # of each kind, over all steps, and as many negatives
 ROWS_A_PAIR = 6  # at most: a link and its negative have three ends, of two kinds of links
 FEWEST = 64  # linked pairs of a kind, below which nothing is learned
@@ -70,10 +62,7 @@ class LinkSample:
 def sample_links(
     graph: Graph, unit: float | None, edges: NextEdges, count: int, random: np.random.Generator, read: Read
 ) -> LinkSample:
-    """Draw `count` linked pairs of each kind from the graph now, and from the edges of the next one.
-
-    `read` returns vectors (or None) and units of nodes.
-    """
+    """Draw linked pairs of each kind from this graph and the next one; `read` returns vectors and units."""
     first, second, active = (nodes.astype(np.int64) for nodes in edges.nodes_in(graph))
     coming = np.stack((first, second), axis=1)
     a, b, weight = graph.edges()
@@ -205,11 +194,7 @@ def read_columns(samples: Sequence[LinkSample], matrices: Float32 | None, kind: 
 
 
 def fit_heads(samples: Sequence[LinkSample], matrices: Float32 | None) -> dict[str, LinkHead]:
-    """Fit one head for each kind of link; a kind with too few pairs gets none.
-
-    The matrices, all orders below each other, were fitted without the steps of the samples; None: samples
-    have vectors.
-    """
+    """Fit one head for each kind of link that has enough pairs; matrices None: samples have vectors."""
     return heads_of(*(read_columns(samples, matrices, kind) for kind in HEADS)) if samples else {}
 
 

@@ -39,10 +39,8 @@ def logistic(columns: Float64, truth: Float64) -> Float64:
 def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None) -> Float64:
     """Return coefficients that make the first entry of each list likeliest, by the softmax of the list.
 
-    Columns are (lists, entries, n). An entry that was drawn from many stands for all of them:
-    `log_weight` is the logarithm of their number, minus infinity for an entry that does not count.
-    `begin` are coefficients that are near, which saves rounds; by default those of a quarter of many
-    lists.
+    Columns are (lists, entries, n); `log_weight` is the logarithm of how many an entry stands for, minus
+    infinity if it does not count; `begin` are coefficients that are near, by default those of a quarter.
     """
     lists, _, n = columns.shape
     if begin is None and lists > _MANY:
@@ -73,16 +71,16 @@ def softmax(columns: Float64, log_weight: Float64, begin: Float64 | None = None)
 
 def list_loss(columns: Float64, log_weight: Float64, coefficients: Float64) -> float:
     """Return the mean over lists of minus log P of the first entry."""
-    scores = columns @ coefficients + log_weight
-    most = scores.max(axis=1)
-    return float((most + np.log(np.exp(scores - most[:, None]).sum(axis=1)) - scores[:, 0]).mean())
+    return _shares(columns, log_weight, coefficients, penalty=0.0)[0]
 
 
-def _shares(inputs: Float64, log_weight: Float64, found: Float64) -> tuple[float, Float64]:
+def _shares(
+    inputs: Float64, log_weight: Float64, found: Float64, penalty: float = LIST_PENALTY
+) -> tuple[float, Float64]:
     """Return the penalised loss, and the softmax of each list."""
     scores = inputs @ found + log_weight
     most = scores.max(axis=1, keepdims=True)
     grown = np.exp(scores - most)
     total = grown.sum(axis=1, keepdims=True)
     loss = (most[:, 0] + np.log(total[:, 0]) - scores[:, 0]).mean()
-    return float(LIST_PENALTY * found @ found + loss), grown / total
+    return float(penalty * found @ found + loss), grown / total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,9 @@ def link_loss(
 ) -> LinkGradient:
     """Return the loss of m linked pairs and of every left end with every negative.
 
-    ``-log s(T cos + b)`` for a linked pair and ``-log(1 - s(T cos + b))`` for another, with s the
-    sigmoid: the paper's loss on cosines instead of dot products, so that lengths cannot run away, with a
-    temperature and a bias that are learned beside the matrices and are no part of the score. `apart`, (m,
-    q), says where a left end and a negative are neither linked nor the same.
+    ``-log s(T cos + b)`` for a linked pair and ``-log(1 - s(T cos + b))`` for another, with s the sigmoid:
+    the paper's loss on cosines instead of dot products, so that lengths cannot run away; T and b are no part
+    of the score. `apart`, (m, q), says where a left end and a negative are neither linked nor the same.
     """
     (u, u_length), (v, v_length), (n, n_length) = (_unit(z) for z in (left, right, negatives))
     near = np.einsum("ij,ij->i", u, v)
@@ -77,6 +76,12 @@ def _sigmoid(x: Float) -> Float:
 Inputs = NDArray[np.float16] | Float32
 LARGEST_SAMPLE = 512 << 20  # bytes of messages kept, over all steps
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
+_PASSES = 60.0  # how often an edge is seen, at most (about: edges of the largest step)
+_GROUPS = 8  # time steps in a round
+_PAIRS = 48  # linked pairs drawn from each, and negatives; every pair's left end meets every negative
+_RATE = 3e-3  # greatest step of Adam, which falls to zero along half a cosine
+_WARM_UP = 10  # rounds
+_TEMPERATURE = 6.0  # first factor of the cosine inside the sigmoid
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +102,7 @@ class Recipe:
     Parameters
     ----------
     rounds
-        Steps of Adam, at most.
-    passes
-        How often an edge is seen, at most (about: edges of the largest step): a small graph needs fewer
-        rounds.
-    groups
-        Time steps in a round.
-    pairs, negatives
-        Linked pairs and negatives drawn from each; every pair's left end meets every negative.
-    rate
-        Greatest step of Adam; it falls to zero along half a cosine. Temperature and bias take ten times it.
-    temperature
-        First factor of the cosine inside the sigmoid.
+        Steps of Adam, at most: fewer where each edge of the largest step is seen 60 times before.
     held_out
         Share of the training steps, the last ones, on which the score of links is learned with matrices that
         were fitted without them; then the matrices are fitted on all. 0: links are scored by the cosine, and
@@ -116,13 +110,6 @@ class Recipe:
     """
 
     rounds: int = 900
-    passes: float = 60.0
-    groups: int = 8
-    pairs: int = 48
-    negatives: int = 48
-    rate: float = 3e-3
-    temperature: float = 6.0
-    warm_up: int = 10
     held_out: float = 0.25
 
     def __post_init__(self) -> None:
@@ -146,17 +133,17 @@ def fit_matrices(
     if sum(len(sample.pairs) for sample in samples) < FEWEST_PAIRS:
         return start
     edges = max(len(sample.pairs) for sample in samples)
-    rounds = min(recipe.rounds, int(np.ceil(recipe.passes * edges / (recipe.groups * recipe.pairs))))
+    rounds = min(recipe.rounds, int(np.ceil(_PASSES * edges / (_GROUPS * _PAIRS))))
     random = np.random.default_rng([seed, 3])
-    drawers = [_Drawer(sample, recipe, random) for sample in samples]
-    turns = chain.from_iterable(random.permutation(len(drawers)).tolist() for _ in count())
-    matrices, sharpness = _Adam(start), _Adam(np.array([np.log(recipe.temperature), 0.0]))
+    linked = [PairSet(sample.pairs.astype(np.int64), len(sample.inputs)) for sample in samples]
+    turns = chain.from_iterable(random.permutation(len(samples)).tolist() for _ in count())
+    matrices, sharpness = _Adam(start), _Adam(np.array([np.log(_TEMPERATURE), 0.0]))
     for i in range(rounds):
-        groups = [drawers[next(turns)].draw() for _ in range(recipe.groups)]
+        groups = [_draw(samples[at], linked[at], random) for at in islice(turns, _GROUPS)]
         gradient, slope = _gradient(groups, matrices.value, sharpness.value)
-        rate = recipe.rate * min((i + 1) / recipe.warm_up, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
+        rate = _RATE * min((i + 1) / _WARM_UP, 1.0) * 0.5 * (1 + np.cos(np.pi * i / rounds))
         matrices.step(gradient, rate)
-        sharpness.step(slope, 10 * rate)
+        sharpness.step(slope, 10 * rate)  # temperature and bias
         if progress is not None:
             progress(i + 1, rounds, "training")
     result: Float32 = matrices.value
@@ -191,24 +178,17 @@ def _gradient(groups: list[_Group], matrices: Float32, sharpness: Float64) -> tu
     return inputs.T @ vectors / np.float32(len(groups)), slope / len(groups)
 
 
-class _Drawer:
-    def __init__(self, sample: StepSample, recipe: Recipe, random: np.random.Generator) -> None:
-        self._sample, self._recipe, self._random = sample, recipe, random
-        self._linked = PairSet(sample.pairs.astype(np.int64), len(sample.inputs))
-
-    def draw(self) -> _Group:
-        """Return one random group."""
-        recipe, random, sample = self._recipe, self._random, self._sample
-        drawn = random.integers(len(sample.pairs), size=recipe.pairs)
-        pairs = sample.pairs[drawn].astype(np.int64)
-        end, each = random.integers(0, 2, recipe.pairs), np.arange(recipe.pairs)
-        left, right = pairs[each, end], pairs[each, 1 - end]
-        negatives = random.choice(sample.pool, recipe.negatives).astype(np.int64)
-        near, far = left[:, None], negatives[None, :]
-        apart = ~self._linked.has(near, far) & (near != far)
-        rows = np.concatenate((left, right, negatives))
-        offset = None if sample.offset is None else sample.offset[rows]
-        return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
+def _draw(sample: StepSample, linked: PairSet, random: np.random.Generator) -> _Group:
+    drawn = random.integers(len(sample.pairs), size=_PAIRS)
+    pairs = sample.pairs[drawn].astype(np.int64)
+    end, each = random.integers(0, 2, _PAIRS), np.arange(_PAIRS)
+    left, right = pairs[each, end], pairs[each, 1 - end]
+    negatives = random.choice(sample.pool, _PAIRS).astype(np.int64)
+    near, far = left[:, None], negatives[None, :]
+    apart = ~linked.has(near, far) & (near != far)
+    rows = np.concatenate((left, right, negatives))
+    offset = None if sample.offset is None else sample.offset[rows]
+    return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
 
 
 class _Adam:

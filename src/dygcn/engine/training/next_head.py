@@ -49,8 +49,7 @@ def draw_lists(
 ) -> NextLists:
     """Play timed events through an empty history, and draw lists for some, each before it is counted.
 
-    Every end of an event can be a candidate, and has a number in the history from the start. There are at
-    most `count` lists, of the event `begin` and later ones.
+    Every end of an event can be a candidate. There are `count` lists at most, of `begin` and later events.
     """
     assert batch.t is not None
     asks, answers = history.numbered(batch)
@@ -129,8 +128,7 @@ BEGIN = 0.5  # of all events, after which lists are drawn
 class NextSample:
     """Lists of the later training events, with products of vectors for those in held-out steps.
 
-    A model whose events have no times has no lists. The history has all events, since lists were drawn on
-    the way; None: there are no lists.
+    A model whose events have no times has no lists, and no history; else the history has all events.
     """
 
     def __init__(self, model: Model, parts: Sequence[EventBatch], recipe: Recipe) -> None:
@@ -235,10 +233,7 @@ def fit_next(
 
 
 def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[Float64, Float64]:
-    """Return weights without products, and with products if these help on the last third.
-
-    Both are the same array where products do not help.
-    """
+    """Return weights without products, and with them if these help on the last third (else the same array)."""
     first, cut = int(places[0]), int(places[2 * len(places) // 3])
     near, without = _judged(plain, lists.log_weight, cut)
     columns = next_columns(lists.raw[first:], products[first:])

@@ -21,7 +21,7 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_vectors
 from dygcn.engine.models.state import State
 from dygcn.engine.records import EventBatch, Float64, IdColumn, Nodes, Progress
-from dygcn.engine.training.fitting_walks import walk_model, with_rows
+from dygcn.engine.training.fitting import walk_model, with_rows
 from dygcn.engine.training.link_head import FEWEST
 from dygcn.engine.training.samples import play
 from dygcn.errors import EventError, OptionError, listed, shown

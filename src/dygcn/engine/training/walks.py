@@ -65,19 +65,13 @@ def leading_block(
 
 
 def rotation(block: Float32, rank: int) -> Float64:
-    """Return the leading columns of V, which turn a block Y = U s V^T into the leading columns of U s.
-
-    A row of Y V keeps the precision of the row of Y, however small it is beside others.
-    """
+    """Return the leading columns of V, which turn a block Y = U s V^T into the leading columns of U s."""
     _, vectors = np.linalg.eigh(gram(block))
     return np.ascontiguousarray(vectors[:, ::-1][:, :rank])
 
 
 def orthonormalise(block: Float32) -> None:
-    """Replace a block, in place, by orthonormal columns with the same span.
-
-    Columns that depend on others become small or random ones.
-    """
+    """Replace a block, in place, by orthonormal columns with the same span; dependent ones by small ones."""
     for _ in range(2):
         upper = _upper_factor(gram(block))
         inverse = np.linalg.inv(upper)
@@ -121,16 +115,12 @@ def _upper_factor(matrix: Float64) -> Float:
             return lower.T
 
 
-BUDGET = 3 << 30
-"""Bytes of working memory, beside the edges that come in and the rows that come out."""
-LONGEST = 3
-"""Steps of walks, where they fit."""
-MULTIPLICATIONS = {2: 80_000_000, 3: 36_000_000}
-"""How many the walks of the last step may take, for each window."""
-LARGEST_PRODUCT = 6_000_000
-"""Pairs that walks of two steps may join, if there is to be a third one."""
+BUDGET = 3 << 30  # bytes of working memory, beside the edges that come in and the rows that come out
+LONGEST = 3  # steps of walks, where they fit
+MULTIPLICATIONS = {2: 80_000_000, 3: 36_000_000}  # that the walks of the last step may take, by window
+LARGEST_PRODUCT = 6_000_000  # pairs that walks of two steps may join, if there is to be a third one
+# Of the block that are multiplied at once: fewer need less memory, and twice the time when there are 32.
 COLUMNS = 64
-"""Of the block that are multiplied at once: fewer need less memory, and twice the time when there are 32."""
 _TINY = 1e-30  # the length of a row that is nothing but rounding
 _ROWS = 1 << 11  # that are handled at once
 _ARC = 4 + 4  # column, value
@@ -182,12 +172,9 @@ def walk_base(
 ) -> WalkBase:
     """Factorise the walks of an undirected graph: every edge once, no loops; of a directed one, of A + A^T.
 
-    Where a graph needs more than `budget` bytes of working memory, only its nodes of the highest degrees
-    and the edges between them are factorised; the other nodes have no row. Walks have `window` steps,
-    whatever they take; by default the most of 3, 2 and 1 that fits `budget`, `MULTIPLICATIONS` and
+    Beyond `budget` bytes of working memory, only the nodes of the highest degrees are factorised. Walks have
+    `window` steps; by default the most of 3, 2 and 1 that fits `budget`, `MULTIPLICATIONS` and
     `LARGEST_PRODUCT`. For `products` and `begin`, (n, rank) rows that are near, see `leading_block`.
-    Columns beyond the number of nodes are zero.
-
     A node has no row if it has no edge, or if walks join it with no node more often than chance does: on
     a complete bipartite graph, walks of one and two steps cancel.
     """
@@ -298,22 +285,18 @@ def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[in
     lengths = np.diff(arcs.start).astype(np.float64)
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
     while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
-        if window == 1 and _least_ahead(arcs, lengths) > MULTIPLICATIONS[LONGEST]:
-            most = count + ahead  # where two steps fit, the number of pairs is not needed
-            if _bytes_needed(core, count, nodes, rank, most) <= budget:
+        if window == 1:
+            some = lengths > 0
+            reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
+            most = count + ahead  # where two steps fit, and three certainly not, pairs need not be counted
+            beyond = float(lengths[some] @ reached) > MULTIPLICATIONS[LONGEST]
+            if beyond and _bytes_needed(core, count, nodes, rank, most) <= budget:
                 return 2, most
         longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)
         if _bytes_needed(core, count, nodes, rank, longer) > budget:
             break
         window, joined = window + 1, longer
     return window, joined
-
-
-def _least_ahead(arcs: Sparse, lengths: Float64) -> float:
-    """Return a lower bound on the multiplications of a third step."""
-    some = lengths > 0
-    reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
-    return float(lengths[some] @ reached)
 
 
 def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: _Reporter) -> Sparse:
