@@ -223,7 +223,7 @@ class Filter:
         """Return the possible answers and the score of each for a node: minus infinity for excluded ones.
 
         A node that has nothing in common with others gets scores by numbers of edges. `linked`: nodes with an
-        edge to it can be answers. `among`: only these can be. `count`: how many are wanted, 0 for all; if few,
+        edge to it can be answers. `among`: only these can be. `count`: how many are wanted, 0: all; if few,
         and paths reach more than `CANDIDATES`, only the heaviest on paths are returned, and own edges.
         """
         self._sync(graph)

@@ -154,7 +154,7 @@ def count_products(orders: int) -> int:
 
 
 def pair_columns(vectors: Float32, units: Float32, traits: Float64, first: Int64, second: Int64) -> Float64:
-    """Return the columns of pairs that do not depend on their past: `pair_products`, sums and minima of traits."""
+    """Return the columns of pairs that do not depend on their past: products, sums and minima of traits."""
     products = pair_products(vectors, units, first, second)
     a, b = traits[first], traits[second]
     return np.concatenate((products, a + b, np.minimum(a, b)), axis=1)

@@ -141,7 +141,7 @@ class State:
             self.meter = SurpriseMeter(self.history, self.model.following)
 
     def bulk(self, batches: Iterable[EventBatch]) -> tuple[Outcome, Exception | None]:
-        """Apply batches to the graph, then compute the state once; also return the error that stopped them."""
+        """Apply batches to the graph, then compute the state once; also return the error that ended them."""
         rule, counts = self.exact, np.zeros(3, np.int64)
         failure: Exception | None = None
         remaining = iter(batches)

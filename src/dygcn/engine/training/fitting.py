@@ -178,7 +178,7 @@ def read_beside(features: list[object], ids: str, dim: int, seed: int) -> Beside
 
 
 def choose_share(model: Model, samples: Sequence[LinkSample]) -> tuple[Model, Sequence[LinkSample]]:
-    """Return the model whose share of features predicts held-out links best, if there are enough; and samples."""
+    """Return the model whose share of features predicts enough held-out links best; and samples."""
     tried = {}
     for share in SHARES:
         assert model.projection is not None

@@ -233,7 +233,7 @@ def fit_next(
 
 
 def _asked_for(lists: NextLists, plain: Float64, products: Float64, places: Int64) -> tuple[Float64, Float64]:
-    """Return weights without products, and with them if these help on the last third (else the same array)."""
+    """Return weights without products, and with them if they help on the last third, else the same."""
     first, cut = int(places[0]), int(places[2 * len(places) // 3])
     near, without = _judged(plain, lists.log_weight, cut)
     columns = next_columns(lists.raw[first:], products[first:])
