@@ -11,8 +11,8 @@ import sys
 
 import msgspec
 
+from dygcn.cli.serving import open_embedding
 from dygcn.cluster.front import FrontState
-from dygcn.cluster.serving import open_embedding
 from dygcn.engine.models.state import State
 from dygcn.errors import FolderError
 from dygcn.live.durable import write_ahead

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import dygcn
-from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.brokers import LoopThread
 from dygcn_lab.testbed.postgres import postgres_server
 from dygcn_lab.testbed.servers import nats_server
 from tests.cli.processes import Process, until

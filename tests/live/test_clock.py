@@ -8,7 +8,7 @@ import pytest
 import dygcn
 from dygcn.errors import ClockWarning, OptionError
 from dygcn.live.embedding import usual_jump
-from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.ingest_queue import latest_of
 from dygcn.serving.service.settings import parse_settings
 
 NOW = 1_700_000_000

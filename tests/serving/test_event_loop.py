@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.brokers import LoopThread
 
 
 @pytest.fixture

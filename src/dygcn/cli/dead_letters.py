@@ -19,7 +19,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.schema import answers
-from dygcn.serving.service.clock import latest_of
+from dygcn.serving.service.ingest_queue import latest_of
 
 _SHOWN = 60  # characters of a reason and of an event, for people
 
@@ -126,8 +126,6 @@ def _opened(place: str) -> Iterator[Any]:
 
 
 class _FolderLetters:
-    """The dead letters of a durable embedding."""
-
     def __init__(self, live: DurableEmbedding) -> None:
         self._live = live
 

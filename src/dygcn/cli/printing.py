@@ -12,7 +12,6 @@ import msgspec
 from dygcn._progress import Notify, Plan, is_terminal, progress_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-_BETWEEN = 2  # spaces between columns
 
 
 @contextmanager
@@ -40,8 +39,12 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: b
     """Print rows, or `value` as JSON."""
     if as_json:
         print_json(value)
-    else:
-        _draw(columns, [[plain(item) for item in row] for row in rows])
+        return
+    cells = [list(columns), *([plain(item) for item in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        right = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
+        click.echo("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
 
 
 def print_json(value: Any) -> None:
@@ -56,32 +59,3 @@ def plain(item: Any, digits: int = 4) -> str:
     if isinstance(item, float):
         return f"{item:,.0f}" if abs(item) >= 1000 else f"{item:.{digits}g}"
     return f"{item:,}" if isinstance(item, int) else str(item)
-
-
-def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print rows under the names of their columns."""
-    # rich takes longer to import than a small folder to read.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    console = Console()
-    widths = _widths([list(column) for column in zip(columns, *cells, strict=True)], console.width)
-    table = Table(box=None, pad_edge=False)
-    for index, (column, width) in enumerate(zip(columns, widths, strict=True)):
-        table.add_column(column, justify="left" if index == 0 else "right", width=width)
-    for row in cells:
-        table.add_row(*map(Text, row))
-    console.width = max(console.width, sum(widths) + _BETWEEN * len(widths))
-    console.print(table)
-
-
-def _widths(columns: Sequence[Sequence[str]], total: int) -> list[int]:
-    """Return the width of each column: lines may wrap to fit the total, words are never cut."""
-    widths = [max(len(word) for line in column for word in line.split() or [""]) for column in columns]
-    spare = total - sum(widths) - _BETWEEN * len(widths)
-    for index, column in enumerate(columns):
-        more = min(max(map(len, column)) - widths[index], max(spare, 0))
-        widths[index] += more
-        spare -= more
-    return widths

@@ -256,7 +256,6 @@ def _names(table: pa.Table) -> list[int | str]:
 
 
 def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, out: str) -> None:
-    """Write vectors to a file, in the format of its suffix."""
     # To import them takes longer than to read a small folder.
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv  # noqa: PLC0415

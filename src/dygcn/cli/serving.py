@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,12 +13,14 @@ import click
 import msgspec
 
 from dygcn.cli.printing import print_json
-from dygcn.cluster.serving import open_embedding
+from dygcn.cluster.launching import launch
 from dygcn.errors import MissingFolder, OptionError
+from dygcn.live.durable.embedding import DurableEmbedding
+from dygcn.live.durable.storage.layout import CLUSTER_FILE
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import run_app
 from dygcn.serving.service.server import bind
-from dygcn.serving.service.service import Service
+from dygcn.serving.service.service import Service, open_in_one_process
 from dygcn.serving.service.settings import Http, ServiceSettings, Shards, Token, check_settings, read_settings
 from dygcn.serving.sources import (
     FileSettings,
@@ -54,6 +57,17 @@ def source_from(text: str) -> SourceSettings:
             return NatsSourceSettings(url=f"nats://{place}", stream=name)
         return KafkaSourceSettings(servers=place, topic=name)
     raise OptionError(f"{scheme + '://...'!r} is not a source; allowed is {_ALLOWED}")
+
+
+def open_embedding(settings: ServiceSettings) -> DurableEmbedding:
+    """Open the folder of a service as its settings say; a divided folder is opened as a cluster."""
+    if settings.shards is None and not os.path.exists(Path(settings.folder) / CLUSTER_FILE):
+        return open_in_one_process(settings)
+    if settings.http.readers:
+        raise OptionError("readers are for one process, and shards answer reads themselves; set readers to 0")
+    how = msgspec.structs.asdict(settings.shards or Shards())
+    kept = {name: getattr(settings, name) for name in ("snapshot_every", "keep_log")}
+    return launch(settings.folder, how.pop("count"), **how, **kept)
 
 
 def serve_folder(

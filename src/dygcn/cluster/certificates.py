@@ -73,7 +73,6 @@ def made_in(folder: Path) -> Certificates:
 
 
 def _new() -> bytes:
-    """Return a key and a self-signed certificate."""
     with extra("ray"):
         key = _ec.generate_private_key(_ec.SECP256R1())
     name = _x509.Name([_x509.NameAttribute(_x509.NameOID.COMMON_NAME, NAME)])

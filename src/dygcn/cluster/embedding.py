@@ -124,7 +124,6 @@ class ClusterEmbedding(DurableEmbedding):
             write_cluster_file(self._folder, self._about)
 
     def _follow_entry(self, entry: Entry) -> Change:
-        """Log an entry, and wait until all shards have applied it."""
         with self._ahead.one_writer():
             logged = [NewEntry(Kind.SHARDS, body=pack(entry))]
             return self._ahead.log_then(logged, lambda: self._live._write(lambda: self._front.follow(entry)))

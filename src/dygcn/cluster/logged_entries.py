@@ -102,7 +102,6 @@ class LoggedEntries:
 
 
 def _as_entry(batch: list[LogEntry]) -> Entry:
-    """Return the entry for shards of a batch of the log."""
     if batch[0].kind == Kind.SHARDS:
         entry: Entry = unpack_record(batch[0].body)
         return entry

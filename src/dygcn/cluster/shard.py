@@ -125,7 +125,6 @@ class Shard:
         return self._updates(a, b, np.abs(self.graph.pull.look_up(a, b)), np.zeros(len(a), np.int64))
 
     def _updates(self, a: Nodes, b: Nodes, old: Int64, new: Int64) -> dict[int, MirrorUpdate]:
-        """Return the update for each other shard, given pairs whose weights change."""
         self.rule.reserve(self.graph)
         if not self.graph.directed:
             a, b = np.concatenate((a, b)), np.concatenate((b, a))

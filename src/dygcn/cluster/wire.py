@@ -126,13 +126,11 @@ class _Source:
 
 @cache
 def _dtypes(hint: Any) -> frozenset[type]:
-    """Return the types of numbers that the annotation of an array allows."""
     kind = get_args(get_args(hint)[1])[0]
     return frozenset(get_args(kind) or [kind]) if get_origin(kind) is not None else frozenset([kind])
 
 
 def _parts_of(record: Any) -> Iterator[Any]:
-    """Yield a record and all records inside it."""
     yield record
     names = [one.name for one in fields(record)] if is_dataclass(record) else ()
     for name in getattr(record, "__struct_fields__", names):
@@ -232,7 +230,6 @@ def unpack_error(body: bytes) -> DygcnError:
 
 
 def _plain(value: object) -> _Value:
-    """Return a value that msgpack has, or its text."""
     if isinstance(value, float | bool | None) or (isinstance(value, int) and value.bit_length() < 64):
         return value
     return str(value).encode(errors="replace").decode()

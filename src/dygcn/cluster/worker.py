@@ -134,7 +134,6 @@ class Worker:
                 self._network.send(sender, m.MirrorRows(*about, self.shard.rows_for(request.mirrors)))
 
     def _plan(self, sequence: int, entry: m.Entry) -> None:
-        """Plan an entry, and keep the updates for other shards."""
         if isinstance(entry, m.Events):
             self._sent[sequence] = self.shard.plan(entry.batch, entry.now)
         elif isinstance(entry, m.Remove):

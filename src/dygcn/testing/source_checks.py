@@ -231,7 +231,6 @@ def _bodies(what: str, count: int) -> list[bytes]:
 
 
 def _end(make: Make) -> Offsets:
-    """Read all messages and return the offsets reached."""
     return _advanced({}, _read(make, {}, None))
 
 
@@ -290,7 +289,6 @@ def _expect_same(found: Sequence[Message], bodies: Sequence[bytes]) -> None:
 
 
 def _expect_all(found: Sequence[Message], bodies: Sequence[bytes]) -> None:
-    """Expect all bodies, in the order of each stream."""
     _expect_same(found, bodies)
     number = {body: at for at, body in enumerate(bodies)}
     for stream, messages in _by_stream(found).items():

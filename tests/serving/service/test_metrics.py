@@ -9,8 +9,8 @@ from dygcn.errors import DamagedLog
 from dygcn.live.durable import snapshots
 from dygcn.live.files import Snapshot
 from dygcn.serving.service.app import ROUTES
-from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.settings import Limits
+from dygcn.serving.service.status import Metrics
 from tests.serving.service.serving import is_problem
 from tests.serving.service.streams import FULL_DISK, LOST, Kept, Listed, until
 

@@ -110,7 +110,7 @@ def test_a_wrong_answer_would_be_noticed(folder, tmp_path, monkeypatch):
         sequence: int
 
     monkeypatch.setattr("dygcn.serving.service.status.StatusReport.status", lambda self: Lessened(-1))
-    monkeypatch.setattr("dygcn.serving.service.metrics.Metrics.collect", lambda self: iter(()))
+    monkeypatch.setattr("dygcn.serving.service.status.Metrics.collect", lambda self: iter(()))
     monkeypatch.setattr(
         "dygcn.serving.service.web.RequestParser.check_count", lambda self, count, most, what: [][count]
     )

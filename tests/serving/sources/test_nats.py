@@ -7,7 +7,7 @@ import nats as client_of_nats
 import pytest
 
 from dygcn.errors import SourceError
-from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.brokers import LoopThread
 from dygcn.serving.sources import NatsSourceSettings, ReaderSource
 from dygcn.serving.sources import nats as module
 from dygcn.serving.sources.nats import NatsReader

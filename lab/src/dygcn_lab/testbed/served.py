@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dygcn.cluster.serving import open_embedding
+from dygcn.cli.serving import open_embedding
 from dygcn.errors import DygcnError
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import make_app, run_app

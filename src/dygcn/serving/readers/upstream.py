@@ -287,7 +287,6 @@ class Writer:
 
 
 def _request(scope: Scope, begun: bytes, whole: bool) -> _Request:
-    """Return the head of a request to the writer."""
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     lines = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
     length, chunked = 0, False

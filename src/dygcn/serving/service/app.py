@@ -27,7 +27,6 @@ from dygcn.serving.service.changes import ChangeHandlers, Waiters
 from dygcn.serving.service.events import DeadLetterHandlers, EventHandlers
 from dygcn.serving.service.lifetime import leave_behind, warm_up
 from dygcn.serving.service.links import LinkHandlers
-from dygcn.serving.service.metrics import Metrics
 from dygcn.serving.service.nearest import NearestHandlers
 from dygcn.serving.service.node_map import MapHandlers
 from dygcn.serving.service.observations import Observations
@@ -37,7 +36,7 @@ from dygcn.serving.service.reader_processes import behind_readers
 from dygcn.serving.service.server import Server, allow_many_connections, bind
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
-from dygcn.serving.service.status import StatusHandlers
+from dygcn.serving.service.status import Metrics, StatusHandlers
 from dygcn.serving.service.vectors import VectorHandlers
 from dygcn.serving.service.web import JSON, V1, RequestParser, Route, content_type, route
 from dygcn.serving.service.what_if import TrialHandlers
@@ -286,7 +285,6 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Return every method that the path of a request has."""
     routes: list[WebRoute] = request.app.router.routes
     return {
         one

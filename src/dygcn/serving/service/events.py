@@ -17,8 +17,7 @@ from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import CLIENT, FULL, Receipt, SourceBatch
 from dygcn.schema import answers, requests
-from dygcn.serving.service.clock import EventClock
-from dygcn.serving.service.ingest_queue import IngestQueue, dead_letters_of
+from dygcn.serving.service.ingest_queue import EventClock, IngestQueue, dead_letters_of
 from dygcn.serving.service.problems import problem
 from dygcn.serving.service.web import (
     ARROW,

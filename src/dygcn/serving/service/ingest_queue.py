@@ -1,24 +1,73 @@
-"""The ingest queue: bounded, and emptied by the one thread that writes."""
+"""The ingest queue: bounded, and emptied by the one thread that writes; and which times events may have."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from dygcn.engine.events.wire import BadEvent
+from dygcn.engine.models.contracts import StateWriter
 from dygcn.engine.propagation import ExactRule
 from dygcn.errors import DygcnError
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.storage.dead_letters import DeadLetter
+from dygcn.live.embedding import usual_jump
 from dygcn.serving.service.cost_estimate import ROWS_OF_A_BOUNDED_EVENT, expected_rows, rows_of_expiry
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.settings import CurrentSettings
+from dygcn.serving.service.settings import CurrentSettings, Jump
+
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+AHEAD = 300.0  # seconds that an event may be ahead of the clock
+
+
+def latest_of(state: StateWriter, unit: str | None, jump: Jump) -> float | None:
+    """Return the latest time that an event may have, by both clocks; None: no limit."""
+    clock = state.graph.clock
+    by_wall = None if unit is None else (time.time() + AHEAD) * UNITS[unit]
+    if jump == "any" or clock is None:
+        return by_wall
+    ahead = usual_jump(state) if jump == "usual" else float(jump)
+    by_graph = clock + (ahead or 0.0)
+    return by_graph if by_wall is None else min(by_wall, by_graph)
+
+
+class EventClock:
+    """The time limits of events now. Reading them takes no lock."""
+
+    def __init__(self, state: StateWriter, unit: str | None, jump: Jump) -> None:
+        self._state, self._unit, self._jump = state, unit, jump
+        self._trials = 0  # odd while one is made
+        self._before_trial: float | None = None
+
+    def now(self) -> float | None:
+        """Return the time now, in the unit of events; None where no unit is declared."""
+        return None if self._unit is None else time.time() * UNITS[self._unit]
+
+    def latest(self) -> float | None:
+        """Return the latest time that an event may have now; None: no limit."""
+        while True:
+            trials, found = self._trials, self._before_trial
+            if trials % 2 == 0:  # else the clock is that of a trial
+                found = latest_of(self._state, self._unit, self._jump)
+            if trials == self._trials:
+                return found
+
+    @contextmanager
+    def during_trial(self) -> Iterator[None]:
+        """Hide the clock of a trial from other threads; called in the writing thread."""
+        self._before_trial = self.latest()
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials += 1
+
 
 Answer = Callable[[Any], None]  # takes a receipt or what work returned, or an exception in its place
 

@@ -28,8 +28,6 @@ Id = int | str
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A computed map, and its time."""
-
     sequence: int
     total: int  # nodes of the graph
     ids: list[Id]

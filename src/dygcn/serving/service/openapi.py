@@ -97,7 +97,6 @@ def _event(kind: str | None) -> dict[str, Any]:
 
 
 def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
-    """Write this service's limits into the schemas of requests."""
     components["VectorsRequest"]["properties"]["ids"]["maxItems"] = limits.ids
     components["ScoresRequest"]["properties"]["pairs"]["maxItems"] = limits.ids
     wanted = components["NearestRequest"]["properties"]
@@ -134,7 +133,6 @@ def _at_most(limits: Limits, name: str) -> dict[str, Any]:
 
 
 def _statuses(route: Route) -> list[int]:
-    """Return the statuses of a route besides 200."""
     statuses = {*route.statuses, 400, 421, 503}
     if route.scope != "open":
         statuses |= {401, 403}

@@ -9,9 +9,8 @@ from dygcn.errors import DygcnError, FeatureError, OptionError
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.search.index import NearestIndex
-from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import RowBudget
-from dygcn.serving.service.ingest_queue import IngestQueue
+from dygcn.serving.service.ingest_queue import EventClock, IngestQueue
 from dygcn.serving.service.lifetime import Drain, Readiness
 from dygcn.serving.service.nearest import IndexWorker, NearestSearch
 from dygcn.serving.service.observations import Observations, SurpriseRecord

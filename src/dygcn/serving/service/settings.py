@@ -19,13 +19,14 @@ from dygcn.live.durable.source_batch import IDLE_SECONDS
 from dygcn.serving.observing.events import note
 from dygcn.serving.observing.logs import Format, Level
 from dygcn.serving.observing.tracing import Otel
-from dygcn.serving.service.clock import Jump
 from dygcn.serving.sinks import SinkSettings, read_sink
 from dygcn.serving.sources import SourceSettings, read_source
 
 MOST_READERS = 64
 _LOG = logging.getLogger(__name__)
 Scope = Literal["read", "write", "admin"]
+Jump = float | Literal["usual", "any"]
+"""How far the graph's clock may jump: in units of t, by the rule of `usual_jump`, or as far as it likes."""
 
 
 class Token(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

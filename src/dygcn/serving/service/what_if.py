@@ -20,7 +20,6 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import Scored
 from dygcn.live.recommending import EVERYONE
 from dygcn.schema import answers, requests
-from dygcn.serving.service.clock import EventClock
 from dygcn.serving.service.cost_estimate import (
     PATHS_A_ROW,
     RowBudget,
@@ -30,7 +29,7 @@ from dygcn.serving.service.cost_estimate import (
     expected_rows_one_by_one,
     rows_of_paths,
 )
-from dygcn.serving.service.ingest_queue import Answer, IngestQueue
+from dygcn.serving.service.ingest_queue import Answer, EventClock, IngestQueue
 from dygcn.serving.service.links import scored_nodes, scores_of_pairs
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.web import RequestParser, respond, route, written
@@ -177,7 +176,6 @@ class TrialHandlers:
         return await self._submit(self.submit_explanation, wanted)
 
     async def _submit(self, submit: Callable[..., None], wanted: Any) -> Response:
-        """Try a change in the writing thread, and respond with its result."""
         edges = len(wanted.add or ()) + len(wanted.remove or ())
         self._parser.check_count(edges, self._parser.limits.queued_events, "edges")
         self._queue.refuse_if_full()

@@ -22,8 +22,7 @@ from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.source_batch import FULL, Receipt, SourceBatch
 from dygcn.live.durable.storage.layout import keep_cursor, read_cursor
 from dygcn.serving.observing.events import Reachable, note
-from dygcn.serving.service.clock import EventClock
-from dygcn.serving.service.ingest_queue import Closing, IngestQueue, Overloaded, dead_letters_of
+from dygcn.serving.service.ingest_queue import Closing, EventClock, IngestQueue, Overloaded, dead_letters_of
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.sinks import OnOtherHistory, Sink
 from dygcn.serving.sinks.sink import admit, described

@@ -61,10 +61,8 @@ def deleted_below_message(floor: int, history: History) -> bytes:
 
 
 def _id_text(id_: int | str, shape: Shape) -> bytes:
-    """Return the fields that name a node."""
     return msgspec.json.encode(shape.id_fields(id_))[1:-1]
 
 
 def _history_text(history: History) -> bytes:
-    """Return the fields that every message has."""
     return msgspec.json.encode(as_values(history))[1:-1]

@@ -186,7 +186,6 @@ class KafkaStore:
                 return
 
     def _note(self, error: Any, record: Any) -> None:
-        """Note whether a record was delivered."""
         if error is None:
             self._ends[record.partition()] = max(self._ends[record.partition()], record.offset() + 1)
         elif self._failed is None:

@@ -12,8 +12,7 @@ from typing import Any
 from dygcn.engine.records import History, Rows
 from dygcn.errors import SinkError
 from dygcn.serving.addresses import check_name, public_address, secrets_of
-from dygcn.serving.brokers import NatsConnection
-from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.brokers import LoopThread, NatsConnection
 from dygcn.serving.sinks.json_rows import NOT_JSON, deleted_below_message, left_messages, row_messages
 from dygcn.serving.sinks.sink import FIELDS, OnOtherHistory, Shape, StoreSink, admit, as_fields, from_fields
 

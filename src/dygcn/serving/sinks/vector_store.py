@@ -213,7 +213,6 @@ class VectorStore:
             self.collections.put_marks([key_of(id_) for id_ in ids], values)
 
     def _gone(self, ids: list[NodeId]) -> dict[NodeId, Rank]:
-        """Return the ranks of those ids that left."""
         by_key = {key_of(id_): id_ for id_ in ids}
         return {by_key[key]: (at.generation, at.sequence) for key, at in self.marks(list(by_key)).items()}
 

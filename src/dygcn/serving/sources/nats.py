@@ -13,8 +13,7 @@ from typing import Any
 from dygcn.engine.records import Message
 from dygcn.errors import SourceError
 from dygcn.serving.addresses import check_name, public_address, secrets_of
-from dygcn.serving.brokers import NatsConnection
-from dygcn.serving.event_loop import LoopThread
+from dygcn.serving.brokers import LoopThread, NatsConnection
 from dygcn.serving.sources.source import Form, ReaderSource
 
 _PULL = 1_000  # messages requested at once, at most
@@ -145,7 +144,6 @@ class NatsReader:
         self._news.set()
 
     async def _arrive(self, message: Any) -> None:
-        """Take a message of the server, or the end of a request."""
         self._unanswered = 0
         status = (message.headers or {}).get(self._api.Header.STATUS)
         if status is not None and not message.reply:

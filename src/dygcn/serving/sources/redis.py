@@ -144,7 +144,6 @@ class RedisReader:
         return messages
 
     def _wait(self, seconds: float) -> None:
-        """Wait until some stream has a further entry."""
         offsets = {name: entry_of(self._reached[name] or 0) for name in self._settings.streams}
         self._client.xread(offsets, count=1, block=max(int(seconds * 1000), 1))
 
