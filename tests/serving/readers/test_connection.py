@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dygcn.serving.readers import connection
+from dygcn.serving.readers import process
 from dygcn.serving.service.server import Connections
 from dygcn.serving.service.settings import Limits
 from tests.serving.readers.test_app import VECTOR, reading
@@ -50,7 +50,7 @@ def at_once(monkeypatch):
         answered.append(whole(self))
         return answered[-1]
 
-    monkeypatch.setattr(connection.ReaderConnection, "_answers_at_once", counted)
+    monkeypatch.setattr(process.ReaderConnection, "_answers_at_once", counted)
     return answered
 
 

@@ -37,10 +37,6 @@ class _Made:
     label: Int64
     again_at: float  # by the monotonic clock
 
-    def points(self) -> list[answers.MapPoint]:
-        """Return the drawn nodes."""
-        return points_of(self.ids, self.place, self.label)
-
 
 def points_of(ids: list[Id], place: Float64, label: Int64) -> list[answers.MapPoint]:
     """Return nodes as they are drawn."""
@@ -71,7 +67,9 @@ class MapHandlers:
         """Return the map and, if a node is given, its point, even if it is not among the drawn nodes."""
         made = self._latest()
         chosen = None if node is None else self._beside(made, node)
-        return answers.Map(made.sequence, made.total, COMMUNITIES, made.points(), chosen)
+        return answers.Map(
+            made.sequence, made.total, COMMUNITIES, points_of(made.ids, made.place, made.label), chosen
+        )
 
     @route(
         "GET /v1/map",

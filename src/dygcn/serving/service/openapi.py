@@ -128,10 +128,6 @@ def _name_kinds(paths: dict[str, Any], components: dict[str, Any], ids: str) -> 
         components[wanted]["properties"]["kind"] = {"enum": [*names, None], "default": None}
 
 
-def _at_most(limits: Limits, name: str) -> dict[str, Any]:
-    return {"maximum": getattr(limits, name)}
-
-
 def _statuses(route: Route) -> list[int]:
     statuses = {*route.statuses, 400, 421, 503}
     if route.scope != "open":
@@ -163,7 +159,7 @@ def _operation(route: Route, known: dict[Any, Any], limits: Limits) -> dict[str,
                 "in": param.place,
                 "required": param.required,
                 "description": param.about,
-                "schema": param.schema if not param.most else param.schema | _at_most(limits, param.most),
+                "schema": param.schema | ({"maximum": getattr(limits, param.most)} if param.most else {}),
             }
             for param in route.params
         ],

@@ -61,17 +61,8 @@ class Service:
         self.load_history = LoadHistory(live, self.queue, seen)
         self.sources: list[SourceWorker] = []
         self.sinks: list[SinkWorker] = []
-        self.report = StatusReport(
-            live,
-            self.current,
-            seen,
-            self.queue,
-            self.reads,
-            self.index_worker,
-            self.load_history,
-            self.sources,
-            self.sinks,
-        )
+        parts = live, self.current, seen, self.queue, self.reads, self.index_worker, self.load_history
+        self.report = StatusReport(*parts, self.sources, self.sinks)
         self.left_behind: list[str] = []  # what did not end with `stop`
         self.current.watch(self._follow_limits)
         for source in sources:

@@ -94,29 +94,18 @@ class StatusReport:
             shown = self._moved_last[graph.present(self._moved_last)]
             moved_last = [] if live._state.torn else self.reads.ids_of(shown)
             sizes = len(graph), graph.edge_count, 0 if live._state.torn else live._state.unreached()
-        model, kept = live.model, live._snapshots
+        model, kept, failure = live.model, live._snapshots, live._log.failure
+        known = model.dim, model.orders, model.rule, model.ids, time.monotonic() - self._begun
+        saved = live._ahead.saved_at, kept.saved_time, kept.seconds, live._ahead.damage, kept.failure
         return answers.ServiceStatus(
-            live.sequence,
-            live.version,
-            *sizes,
-            model.dim,
-            model.orders,
-            model.rule,
-            model.ids,
-            time.monotonic() - self._begun,
-            live._log.failure is None,
-            None if live._log.failure is None else str(live._log.failure),
+            *(live.sequence, live.version, *sizes, *known),
+            *(failure is None, None if failure is None else str(failure)),
             self.observations.rejections.alarms(),
             self._traffic(),
             self._queue_status(),
             self.load_history.latency,
-            answers.SnapshotStatus(
-                live._ahead.saved_at, kept.saved_time, kept.seconds, live._ahead.damage, kept.failure
-            ),
-            index,
-            sources,
-            sinks,
-            moved_last,
+            answers.SnapshotStatus(*saved),
+            *(index, sources, sinks, moved_last),
         )
 
     def _traffic(self) -> answers.TrafficStatus:

@@ -1,21 +1,4 @@
-"""Rows as JSON, one text for each node, for sinks that send messages.
-
-========================================  =================================================================
-message                                   meaning
-========================================  =================================================================
-``{"id":7, HISTORY, "vector":[0.5]}``     node 7 has this vector at this version
-``{"id":7, HISTORY, "left":true}``        node 7 is gone at this version
-``{"deleted_below":5, HISTORY}``          deletes every row of a lower generation, and every row of this
-                                          generation below version 5
-========================================  =================================================================
-
-Where nodes have kinds, ``"kind":"item"`` follows the id of a node, ``"id":"item:50"``.
-
-HISTORY stands for ``"generation":1,"epoch":"0f...","version":3,"chain":"5c..."``: the generation and the id
-of the epoch of the log, the sequence in it, and the log's chain value there. Of two epochs the one of the
-greater generation counts.
-
-docs/service.md says how to read them; `dygcn.testing.replayed` does it in a few lines.
+"""Rows as JSON, one text for each node, for sinks that send messages; docs/service.md says how to read them.
 
 Numbers of a vector are as short as a float32 allows, and become the same float32 again, bit for bit,
 whether they are read as float32 or as float64 first. Integers are whole: read ids and versions as int64.
