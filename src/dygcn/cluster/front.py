@@ -14,26 +14,8 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 import numpy as np
 
+from dygcn.cluster import queries as q
 from dygcn.cluster.messages import Entry, Events, Move, Remove, Resize
-from dygcn.cluster.queries import (
-    EdgeQuery,
-    NodeQuery,
-    NodeReply,
-    OutcomeQuery,
-    OutcomeReply,
-    PairQuery,
-    PairReply,
-    RowQuery,
-    RowReply,
-    ShardProcesses,
-    ShardQueries,
-    ShardQuery,
-    ShardReply,
-    SizeQuery,
-    VectorQuery,
-    VectorReply,
-    filled,
-)
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import join_ids, moment, read_events, take
 from dygcn.engine.graph import Graph
@@ -50,7 +32,7 @@ from dygcn.engine.propagation.sums import heavy_from
 from dygcn.engine.records import Changed, EventBatch, Float32, Float64, IdColumn, Int32, Int64, Nodes, Parts
 from dygcn.errors import ClusterError, FeatureError
 
-T = TypeVar("T", NodeReply, PairReply)
+T = TypeVar("T", q.NodeReply, q.PairReply)
 
 
 class FarArcs:
@@ -104,7 +86,7 @@ class _FarContacts(Contacts):
 class FrontGraph(Graph):
     """The graph of all shards, with the options of another graph. Nodes are numbers of this process."""
 
-    def __init__(self, like: Graph, to_shards: ShardQueries) -> None:
+    def __init__(self, like: Graph, to_shards: q.ShardQueries) -> None:
         super().__init__(
             like.ids.type,
             directed=like.directed,
@@ -129,7 +111,7 @@ class FrontGraph(Graph):
 
     # ---- what shards did -------------------------------------------------------------------------------
 
-    def take(self, shards: list[ShardReply]) -> None:
+    def take(self, shards: list[q.ShardReply]) -> None:
         """Add all nodes to an empty graph."""
         for shard in shards:
             nodes = self.arrive(shard.ids)
@@ -178,7 +160,7 @@ class FrontGraph(Graph):
         """How many edges there are; the first read after a batch waits for all shards."""
         at = self.queries.at
         if self._edges_at[0] != at:
-            self._edges_at = at, sum(reply.edges for reply in self.queries.all(SizeQuery(at)))
+            self._edges_at = at, sum(reply.edges for reply in self.queries.all(q.SizeQuery(at)))
         return self._edges_at[1]
 
     @edge_count.setter
@@ -197,23 +179,23 @@ class FrontGraph(Graph):
             most = int(self._heaviest[nodes].max(initial=0))
         return most
 
-    def facts(self, nodes: Nodes) -> NodeReply:
+    def facts(self, nodes: Nodes) -> q.NodeReply:
         """Return degrees, weights and contacts of nodes; 0 and no contact for nodes not in the graph."""
         here = np.flatnonzero(self.present(nodes))
-        found: NodeReply = self.queries.owners(NodeQuery(self.queries.at, self.ids.names(nodes[here])))
+        found: q.NodeReply = self.queries.owners(q.NodeQuery(self.queries.at, self.ids.names(nodes[here])))
         return _about_all(found, len(nodes), here, "contact")
 
-    def pairs(self, a: Nodes, b: Nodes) -> PairReply:
+    def pairs(self, a: Nodes, b: Nodes) -> q.PairReply:
         """Return weights and contacts of pairs; 0 and no contact where a node is not in the graph."""
         both = np.flatnonzero((a >= 0) & (b >= 0))
         both = both[self.present(a[both]) & self.present(b[both])]
         names = self.ids.names(a[both]), self.ids.names(b[both])
-        found: PairReply = self.queries.owners(PairQuery(self.queries.at, *names))
+        found: q.PairReply = self.queries.owners(q.PairQuery(self.queries.at, *names))
         return _about_all(found, len(a), both, "last")
 
     def edges(self) -> tuple[Nodes, Nodes, Int64]:
         """Return every pair once as (a, b, stored weight), ghosts (below zero) included."""
-        images = [reply.image for reply in self.queries.all(EdgeQuery(self.queries.at))]
+        images = [reply.image for reply in self.queries.all(q.EdgeQuery(self.queries.at))]
         nodes = [self.ids.find(image.ids) for image in images]
         a, b = (
             np.concatenate([here[getattr(image, end)] for here, image in zip(nodes, images, strict=True)])
@@ -226,7 +208,7 @@ def _about_all(reply: T, count: int, rows: Int64, time: str) -> T:
     """Return a reply about some rows as one about all: 0 elsewhere, and no `time`."""
     _, *names = reply.__struct_fields__
     columns = {
-        name: filled(count, rows, getattr(reply, name), -np.inf if name == time else 0) for name in names
+        name: q.filled(count, rows, getattr(reply, name), -np.inf if name == time else 0) for name in names
     }
     return msgspec.structs.replace(reply, **columns)
 
@@ -239,17 +221,17 @@ class FrontState(State):
     """
 
     def __init__(
-        self, model: Model, processes: ShardProcesses, commit: Callable[[Entry], int], at: int
+        self, model: Model, processes: q.ShardProcesses, commit: Callable[[Entry], int], at: int
     ) -> None:
-        first: ShardReply = processes.query({0: ShardQuery(at)})[0]
-        self.queries = ShardQueries(processes, SlotMap(first.owner), first.shards, at)
+        first: q.ShardReply = processes.query({0: q.ShardQuery(at)})[0]
+        self.queries = q.ShardQueries(processes, SlotMap(first.owner), first.shards, at)
         super().__init__(model, FrontGraph(model.new_graph(), self.queries))
         self.history = None  # links="next" is refused
         self.filter = self.graph.follower = None  # and "filter"
         self.rule = _FarRule(self)
         self.transaction = _NoTrials(self.graph)
         self._commit, self._staged = commit, (read_events([]), None)
-        others = processes.query(dict.fromkeys(range(1, first.shards), ShardQuery(at)))
+        others = processes.query(dict.fromkeys(range(1, first.shards), q.ShardQuery(at)))
         shards = [first, *(others[number] for number in range(1, first.shards))]
         _check_log(shards, at)
         self.graph.take(shards)
@@ -281,7 +263,7 @@ class FrontState(State):
         if isinstance(entry, Move | Resize):
             queries.slots, queries.shards = entry.owners(queries.slots, queries.shards)
         queries.at = self._commit(entry)
-        replies: list[OutcomeReply] = queries.all(OutcomeQuery(queries.at))
+        replies: list[q.OutcomeReply] = queries.all(q.OutcomeQuery(queries.at))
         if isinstance(entry, Events):
             times = [] if entry.batch.t is None or not len(entry.batch) else [float(entry.batch.t.max())]
             graph.advance_clock(max([*times, *([] if entry.now is None else [entry.now])], default=None))
@@ -301,7 +283,7 @@ class FrontState(State):
         moved = Changed(nodes[by_order], orders[by_order], sum(reply.rows for reply in replies))
         return Outcome(moved, left, unchanged, missing, loops, expired=expired)
 
-    def _gone(self, replies: list[OutcomeReply]) -> IdColumn:
+    def _gone(self, replies: list[q.OutcomeReply]) -> IdColumn:
         """Return the nodes that left shards whose replies list no departures."""
         doubtful = [number for number, reply in enumerate(replies) if not reply.known]
         nodes = np.flatnonzero(self.graph.here).astype(np.int32)
@@ -337,8 +319,8 @@ class FrontState(State):
 
     def vectors(self, nodes: Nodes) -> Float32:
         """Return the vectors of nodes, (n, dim), from the shards that own them."""
-        query = VectorQuery(self.queries.at, self.graph.ids.names(nodes))
-        found: VectorReply = self.queries.owners(query)
+        query = q.VectorQuery(self.queries.at, self.graph.ids.names(nodes))
+        found: q.VectorReply = self.queries.owners(query)
         return found.vectors
 
     def to_save(self) -> State:
@@ -347,7 +329,7 @@ class FrontState(State):
 
     def loose_image(self) -> tuple[StateImage, Nodes]:
         """Return all edges of the shards, unsorted."""
-        parts = [reply.image for reply in self.queries.all(EdgeQuery(self.queries.at))]
+        parts = [reply.image for reply in self.queries.all(q.EdgeQuery(self.queries.at))]
         graph, nodes = self.graph, self.graph.nodes()
         rank = np.empty(graph.ids.high, np.int32)
         rank[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -379,7 +361,7 @@ class FrontState(State):
         return StateImage(image, {"features": np.empty((0, self.model.width), np.int32)}), nodes
 
 
-def _check_log(shards: list[ShardReply], end: int) -> None:
+def _check_log(shards: list[q.ShardReply], end: int) -> None:
     """Refuse a log that is older than its shards: they would take new entries for ones they have."""
     most = max(shard.position for shard in shards)
     if most > end:
@@ -409,10 +391,10 @@ class _FarRule(ExactRule):
         super().__init__(state.model.new_features(), state.model.orders, NOBODY_IS_HEAVY)
         self._state, self._heavy_at_shards = state, heavy_from()
 
-    def _rows(self, nodes: Nodes, order: int, *, sums: bool) -> RowReply:
+    def _rows(self, nodes: Nodes, order: int, *, sums: bool) -> q.RowReply:
         queries = self._state.queries
         names = self._state.graph.ids.names(nodes)
-        found: RowReply = queries.owners(RowQuery(queries.at, names, order, sums))
+        found: q.RowReply = queries.owners(q.RowQuery(queries.at, names, order, sums))
         return found
 
     def messages(self, graph: Graph, nodes: Nodes, order: int) -> tuple[Int32, Int64]:

@@ -10,21 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from dygcn.cluster import messages as m
 from dygcn.cluster.certificates import Certificates, made_in
 from dygcn.cluster.flight import Post
 from dygcn.cluster.logged_entries import LoggedEntries
-from dygcn.cluster.messages import (
-    SEQUENCER,
-    Beat,
-    Entries,
-    Failed,
-    Fetch,
-    Member,
-    Members,
-    Register,
-    Replaced,
-    Welcome,
-)
 from dygcn.cluster.queries import Query
 from dygcn.cluster.store import leave_note
 from dygcn.cluster.worker import send_entries
@@ -63,44 +52,44 @@ class Registry:
     """
 
     def __init__(
-        self, epochs: Epochs, front: Member, wanted: Iterable[int], changed: Callable[[Members], None]
+        self, epochs: Epochs, front: m.Member, wanted: Iterable[int], changed: Callable[[m.Members], None]
     ) -> None:
         self._epochs, self._changed, self._front = epochs, changed, front
         self._lock = threading.Lock()
-        self._members = {SEQUENCER: front}
+        self._members = {m.SEQUENCER: front}
         self._version = 1
         self.wanted = set(wanted)
         self._last_beat = dict.fromkeys(self.wanted, time.monotonic() + _STARTING)
         self.failures: dict[int, str] = {}
-        self.beats: dict[int, Beat] = {}
+        self.beats: dict[int, m.Beat] = {}
 
     def reply(self, message: Any) -> Any:
         """Return the reply to a process."""
-        if isinstance(message, Register):
+        if isinstance(message, m.Register):
             return self._register(message)
-        if isinstance(message, Beat):
+        if isinstance(message, m.Beat):
             return self._take_beat(message)
-        if isinstance(message, Failed):
+        if isinstance(message, m.Failed):
             self.failures[message.number] = message.reason
-            return Replaced()
+            return m.Replaced()
         raise ClusterError(f"a {type(message).__name__} is no query to the front")
 
-    def _register(self, request: Register) -> Welcome | Replaced:
+    def _register(self, request: m.Register) -> m.Welcome | m.Replaced:
         if request.number not in self.wanted:
-            return Replaced()
+            return m.Replaced()
         epoch = self._epochs.next()
         with self._lock:
-            self._put(Member(request.number, epoch, request.location))
+            self._put(m.Member(request.number, epoch, request.location))
             members = self._all()
         self._changed(members)
-        return Welcome(epoch, members)
+        return m.Welcome(epoch, members)
 
-    def _take_beat(self, beat: Beat) -> Members | Replaced:
+    def _take_beat(self, beat: m.Beat) -> m.Members | m.Replaced:
         member = beat.member
         with self._lock:
             known = self._members.get(member.number)
             if member.number not in self.wanted or (known is not None and member.epoch < known.epoch):
-                return Replaced()
+                return m.Replaced()
             self._last_beat[member.number] = time.monotonic()
             self.beats[member.number] = beat
             new = known is None or member.epoch > known.epoch  # registered at an earlier front
@@ -111,13 +100,13 @@ class Registry:
             self._changed(members)
         return members
 
-    def _put(self, member: Member) -> None:
+    def _put(self, member: m.Member) -> None:
         self._members[member.number] = member
         self._last_beat[member.number] = time.monotonic()
         self._version += 1
 
-    def _all(self) -> Members:
-        return Members(self._front.epoch, self._version, tuple(self._members.values()))
+    def _all(self) -> m.Members:
+        return m.Members(self._front.epoch, self._version, tuple(self._members.values()))
 
     def want(self, number: int) -> None:
         """Expect a process for a shard from now on."""
@@ -172,10 +161,10 @@ class ProcessFront:
         make_folder(folder, parents=True)
         self.certificates, epochs = certificates or made_in(folder), Epochs(folder / "epoch")
         self._registry: Registry | None = None
-        self.post = Post(SEQUENCER, self.certificates.read(), self._take, self._reply, host)
+        self.post = Post(m.SEQUENCER, self.certificates.read(), self._take, self._reply, host)
         self.post.epoch = epochs.next()
         self._log = log
-        me = Member(SEQUENCER, self.post.epoch, self.post.location)
+        me = m.Member(m.SEQUENCER, self.post.epoch, self.post.location)
         self._registry = Registry(epochs, me, shards, self._send_members)
         leave_note(store, self.post.location)
         self._querying = ThreadPoolExecutor(_AT_ONCE, "query")
@@ -190,19 +179,19 @@ class ProcessFront:
     # ---- in threads of the server ----------------------------------------------------------------------
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, Fetch):
+        if isinstance(message, m.Fetch):
             send_entries(self._log, self.post, message)
 
     def _reply(self, message: Any) -> Any:
         return None if self._registry is None else self._registry.reply(message)
 
-    def _send_members(self, members: Members) -> None:
+    def _send_members(self, members: m.Members) -> None:
         self.post.connect(members)
-        self.post.send_to_all([one.number for one in members.all if one.number != SEQUENCER], members)
+        self.post.send_to_all([one.number for one in members.all if one.number != m.SEQUENCER], members)
 
     # ---- the log and queries ---------------------------------------------------------------------------
 
-    def announce(self, entries: Entries) -> None:
+    def announce(self, entries: m.Entries) -> None:
         """Send all shards entries that are in the log; a shard that misses them fetches them."""
         self.post.send_to_all(sorted(self.registry.wanted), entries)
 

@@ -44,7 +44,7 @@ def names_of(head):
 @pytest.fixture
 def at_once(monkeypatch):
     """How often a connection answered at once."""
-    answered, whole = [], connection.ReaderConnection._answers_at_once
+    answered, whole = [], process.ReaderConnection._answers_at_once
 
     def counted(self):
         answered.append(whole(self))

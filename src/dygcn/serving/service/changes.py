@@ -15,20 +15,9 @@ from dygcn.live.durable.feed import FeedCursor
 from dygcn.schema import answers
 from dygcn.schema.answers import Changes, LeftNode, MovedNode
 from dygcn.serving.json_text import encode
+from dygcn.serving.service import web
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.web import (
-    COUNT,
-    CURSOR,
-    EVENT_STREAM,
-    SECONDS,
-    Param,
-    RequestParser,
-    respond,
-    route,
-    seconds,
-    whole,
-)
 
 with extra("serve"):
     from starlette.requests import Request
@@ -125,7 +114,7 @@ class ChangeHandlers:
     """Pages of changes after a cursor, with the surprising events of the same time."""
 
     def __init__(
-        self, parser: RequestParser, live: DurableEmbedding, observations: Observations, waiters: Waiters
+        self, parser: web.RequestParser, live: DurableEmbedding, observations: Observations, waiters: Waiters
     ) -> None:
         self._parser, self.live, self._seen, self._waiters = parser, live, observations, waiters
 
@@ -155,18 +144,20 @@ class ChangeHandlers:
             return await asyncio.to_thread(self.page, since, limit)
         return self.page(since, limit)
 
-    @route(
+    @web.route(
         "GET /v1/changes",
         answers.Changes,
         (
-            Param("since", "The `next` of an answer; without it, everything from the beginning.", CURSOR),
-            Param(
+            web.Param(
+                "since", "The `next` of an answer; without it, everything from the beginning.", web.CURSOR
+            ),
+            web.Param(
                 "limit",
                 "Rows in a page, moved and left together, and as many surprises; 100 by default.",
-                COUNT,
+                web.COUNT,
                 most="page_rows",
             ),
-            Param("wait", "Seconds to wait for news.", {**SECONDS, "maximum": 60}),
+            web.Param("wait", "Seconds to wait for news.", {**web.SECONDS, "maximum": 60}),
         ),
         statuses=(429,),
     )
@@ -177,18 +168,18 @@ class ChangeHandlers:
         goes on.
         """
         params, gone = request.query_params, request.is_disconnected
-        limit = whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
+        limit = web.whole(params.get("limit", "100"), "limit", 1, self._parser.limits.page_rows)
         # A browser that comes back sends the same address, and in the header how far it came.
         since = request.headers.get("last-event-id") or params.get("since", "")
-        if EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
+        if web.EVENT_STREAM in request.headers.get("accept", "") and request.method == "GET":
             await self.page_beside(since, 1)  # a wrong cursor is refused before the stream begins
             self._waiters.enter()
             pages = stream_changes(self, self._waiters, since, limit, gone)
             return _EventStream(pages, self._waiters.leave)
-        wait = seconds(params.get("wait", "0"), "wait", _LONGEST_WAIT, f"from 0 to {_LONGEST_WAIT:g}")
+        wait = web.seconds(params.get("wait", "0"), "wait", _LONGEST_WAIT, f"from 0 to {_LONGEST_WAIT:g}")
         with self._waiters.entered(wait > 0):
             read = partial(self.page_beside, since, limit)
-            return respond(await self._waiters.until_news(read, wait, gone))
+            return web.respond(await self._waiters.until_news(read, wait, gone))
 
 
 async def stream_changes(
@@ -213,7 +204,7 @@ class _EventStream(StreamingResponse):
     """A streamed response; `ended` is called at its end, even before its first line."""
 
     def __init__(self, pages: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
-        super().__init__(pages, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
+        super().__init__(pages, media_type=web.EVENT_STREAM, headers={"Cache-Control": "no-store"})
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,34 +17,9 @@ from dygcn.live.durable.dead_letters import MOST, ChosenLetter, chosen, parts_of
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.source_batch import CLIENT, FULL, Receipt, SourceBatch
 from dygcn.schema import answers, requests
+from dygcn.serving.service import web
 from dygcn.serving.service.ingest_queue import EventClock, IngestQueue, dead_letters_of
 from dygcn.serving.service.problems import problem
-from dygcn.serving.service.web import (
-    ARROW,
-    COUNT,
-    FORMS,
-    ID,
-    IDS,
-    IDS_IN_QUERY,
-    JSON,
-    LARGE,
-    NAME,
-    NDJSON,
-    NUMBER,
-    TEXT,
-    WHOLE,
-    Awaited,
-    Param,
-    RequestParser,
-    content_type,
-    looks,
-    respond,
-    respond_beside,
-    route,
-    run_in_threadpool,
-    whole,
-    written,
-)
 
 _LONGEST_NAME = 100  # of a client, in characters
 _HIGHEST = 2**62
@@ -52,10 +27,10 @@ _HIGHEST = 2**62
 
 async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
     """Put a part into the queue; return its receipt once it is applied."""
-    awaited = Awaited()
-    async for now in looks():
+    awaited = web.Awaited()
+    async for now in web.looks():
         if not now:
-            await run_in_threadpool(queue.submit, part, awaited.answer)
+            await web.run_in_threadpool(queue.submit, part, awaited.answer)
         elif not queue.submit(part, awaited.answer, blocking=False):
             continue
         break
@@ -67,30 +42,30 @@ class EventHandlers:
     """Handlers of events, and of nodes and clients to forget."""
 
     def __init__(
-        self, parser: RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
+        self, parser: web.RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
     ) -> None:
         self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
         self._related = bool(live.model.relations)
         self._numbers = count(time.time_ns())  # of requests without one, which tell their dead letters apart
 
-    @route(
+    @web.route(
         "POST /v1/events",
         answers.Accepted,
         (
-            Param("client", "Your name, if repeats are to be noticed: goes with sequence.", NAME),
-            Param(
+            web.Param("client", "Your name, if repeats are to be noticed: goes with sequence.", web.NAME),
+            web.Param(
                 "sequence",
                 "The number of the first event in this request; the next request goes on where it ends.",
-                NUMBER,
+                web.NUMBER,
             ),
-            Param(
+            web.Param(
                 "expected",
                 "The same number once more, where the answer was that the client is forgotten.",
-                NUMBER,
+                web.NUMBER,
             ),
         ),
         statuses=(409,),
-        takes=(JSON, NDJSON, ARROW),
+        takes=(web.JSON, web.NDJSON, web.ARROW),
         scope="write",
     )
     async def post_events(self, request: Request) -> Response:
@@ -98,7 +73,7 @@ class EventHandlers:
 
         A bad event goes to the dead letters, the others are applied.
         """
-        form = FORMS[content_type(request)]
+        form = web.FORMS[web.content_type(request)]
         client, first, resumes = _sender(request)
         self._queue.refuse_if_full()
         body = await request.body()
@@ -131,7 +106,9 @@ class EventHandlers:
                 return problem(kind, detail, retry_after=60)
             return problem(kind, detail, expected=expected)
         bad = [answers.BadRow(one.row, one.reason) for one in found.bad[:10]]
-        return respond(answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad))
+        return web.respond(
+            answers.Accepted(receipt.sequence, receipt.status, receipt.applied, receipt.dead, bad)
+        )
 
     async def _decoded(self, body: bytes, form: str) -> Any:
         options: dict[str, Any] = {
@@ -139,11 +116,11 @@ class EventHandlers:
             "limit": self._parser.limits.queued_events,
             "related": self._related,
         }
-        if len(body) < LARGE:
+        if len(body) < web.LARGE:
             return decode_events(body, form, self._parser.kind, **options)
         return await self._parser.bodies.decode(decode_events, body, form, self._parser.kind, **options)
 
-    @route("DELETE /v1/nodes/{id}", answers.NodeForgotten, (ID,), statuses=(404, 429), scope="admin")
+    @web.route("DELETE /v1/nodes/{id}", answers.NodeForgotten, (web.ID,), statuses=(404, 429), scope="admin")
     async def delete_node(self, request: Request) -> Response:
         """Forget a node. The answer comes when no file names it.
 
@@ -155,13 +132,13 @@ class EventHandlers:
         def submit(answer: Callable[[Any], None]) -> None:
             self._queue.submit_work(lambda: self._live.forget([node], t=now), 1, answer, changes=True)
 
-        receipt = await written(submit)
-        return respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
+        receipt = await web.written(submit)
+        return web.respond(answers.NodeForgotten(**dataclasses.asdict(receipt)))
 
-    @route(
+    @web.route(
         "DELETE /v1/clients/{id}",
         answers.ClientForgotten,
-        (Param("id", "The name of the client.", NAME, True, place="path"),),
+        (web.Param("id", "The name of the client.", web.NAME, True, place="path"),),
         scope="admin",
     )
     async def delete_client(self, request: Request) -> Response:
@@ -169,9 +146,9 @@ class EventHandlers:
         name = request.path_params["id"]
         if not 0 < len(name) <= _LONGEST_NAME:
             raise OptionError(f"a client has a name of up to {_LONGEST_NAME} characters")
-        offset = await run_in_threadpool(self._live._forget_stream, f"{CLIENT}{name}")
+        offset = await web.run_in_threadpool(self._live._forget_stream, f"{CLIENT}{name}")
         expected = None if offset is None else offset + 1
-        return respond(answers.ClientForgotten(self._live.sequence, name, offset is not None, expected))
+        return web.respond(answers.ClientForgotten(self._live.sequence, name, offset is not None, expected))
 
 
 def _sender(request: Request) -> tuple[str, int, bool]:
@@ -181,9 +158,9 @@ def _sender(request: Request) -> tuple[str, int, bool]:
         raise OptionError("client and sequence belong together: pass both, or neither")
     if len(client) > _LONGEST_NAME or not client.isprintable():
         raise OptionError(f"client is a name of up to {_LONGEST_NAME} printable characters")
-    first = whole(sequence, "sequence", 0, _HIGHEST) if client else 0
+    first = web.whole(sequence, "sequence", 0, _HIGHEST) if client else 0
     expected = request.query_params.get("expected", "")
-    if expected and (not client or whole(expected, "expected", 0, _HIGHEST) != first):
+    if expected and (not client or web.whole(expected, "expected", 0, _HIGHEST) != first):
         raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
     return client, first, bool(expected)
 
@@ -211,27 +188,29 @@ class DeadLetterHandlers:
     """Handlers of dead letters."""
 
     def __init__(
-        self, parser: RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
+        self, parser: web.RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
     ) -> None:
         self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
 
-    @route(
+    @web.route(
         "GET /v1/dead-letters",
         answers.DeadLetters,
         (
-            Param("limit", "How many; 100 by default.", {**COUNT, "maximum": 1000}),
-            Param("before", "Only those with a lower number.", NUMBER),
-            Param("stream", "Only those of a stream.", TEXT),
-            Param("reason", "Only those whose reason has these words in it.", TEXT),
+            web.Param("limit", "How many; 100 by default.", {**web.COUNT, "maximum": 1000}),
+            web.Param("before", "Only those with a lower number.", web.NUMBER),
+            web.Param("stream", "Only those of a stream.", web.TEXT),
+            web.Param("reason", "Only those whose reason has these words in it.", web.TEXT),
         ),
         scope="admin",
     )
     async def get_dead_letters(self, request: Request) -> Response:
         """Events that could not be applied, newest first."""
         params = request.query_params
-        limit = whole(params.get("limit", "100"), "limit", 1, MOST)
-        before = whole(params.get("before", str(_HIGHEST)), "before", 0, _HIGHEST)
-        return await respond_beside(self._listed, limit, before, params.get("stream"), params.get("reason"))
+        limit = web.whole(params.get("limit", "100"), "limit", 1, MOST)
+        before = web.whole(params.get("before", str(_HIGHEST)), "before", 0, _HIGHEST)
+        return await web.respond_beside(
+            self._listed, limit, before, params.get("stream"), params.get("reason")
+        )
 
     def _listed(self, limit: int, before: int, stream: str | None, reason: str | None) -> answers.DeadLetters:
         log = self._live._log
@@ -239,7 +218,9 @@ class DeadLetterHandlers:
         listed = [answers.ListedDeadLetter.of(*one) for one in found]
         return answers.DeadLetters(log.count_dead_letters(), listed)
 
-    @route("POST /v1/dead-letters/replay", answers.ReplayResult, body=requests.ReplayRequest, scope="admin")
+    @web.route(
+        "POST /v1/dead-letters/replay", answers.ReplayResult, body=requests.ReplayRequest, scope="admin"
+    )
     async def post_replay(self, request: Request) -> Response:
         """Apply dead letters again, as they are or corrected.
 
@@ -247,33 +228,33 @@ class DeadLetterHandlers:
         its new reason.
         """
         wanted = await self._parser.body(request, requests.ReplayRequest)
-        found, missing = await run_in_threadpool(self._chosen, wanted)
+        found, missing = await web.run_in_threadpool(self._chosen, wanted)
         model, latest = self._live.model, self._clock.latest()
-        parts = await run_in_threadpool(parts_of, found, model.ids, latest, bool(model.relations))
+        parts = await web.run_in_threadpool(parts_of, found, model.ids, latest, bool(model.relations))
         receipts = [await apply_part(self._queue, part) for part in parts]
         sequence = max((one.sequence for one in receipts), default=self._live.sequence)
         applied, dead = sum(one.applied for one in receipts), sum(one.dead for one in receipts)
-        return respond(answers.ReplayResult(sequence, applied, dead, missing))
+        return web.respond(answers.ReplayResult(sequence, applied, dead, missing))
 
-    @route(
+    @web.route(
         "DELETE /v1/dead-letters",
         answers.DiscardResult,
         (
-            Param("number", "One parameter each.", {**IDS, "items": WHOLE}),
-            Param("stream", "Those of a stream.", TEXT),
-            Param("reason", "Those whose reason has these words in it.", TEXT),
+            web.Param("number", "One parameter each.", {**web.IDS, "items": web.WHOLE}),
+            web.Param("stream", "Those of a stream.", web.TEXT),
+            web.Param("reason", "Those whose reason has these words in it.", web.TEXT),
         ),
         scope="admin",
     )
     async def delete_dead_letters(self, request: Request) -> Response:
         """Discard dead letters: by number, or of a stream and a reason (1,000 at most)."""
         params = request.query_params
-        numbers = [whole(one, "number", 0, _HIGHEST) for one in params.getlist("number")]
-        self._parser.check_count(len(numbers), IDS_IN_QUERY, "numbers in its address")
+        numbers = [web.whole(one, "number", 0, _HIGHEST) for one in params.getlist("number")]
+        self._parser.check_count(len(numbers), web.IDS_IN_QUERY, "numbers in its address")
         wanted = requests.ReplayRequest(numbers, params.get("stream"), params.get("reason"))
-        found, missing = await run_in_threadpool(self._chosen, wanted)
-        count = await run_in_threadpool(self._live._log.discard, [number for number, *_ in found])
-        return respond(answers.DiscardResult(self._live.sequence, count, missing))
+        found, missing = await web.run_in_threadpool(self._chosen, wanted)
+        count = await web.run_in_threadpool(self._live._log.discard, [number for number, *_ in found])
+        return web.respond(answers.DiscardResult(self._live.sequence, count, missing))
 
     def _chosen(self, wanted: requests.ReplayRequest) -> tuple[list[ChosenLetter], list[int]]:
         corrected = {one.number: bytes(one.event) for one in wanted.corrected}

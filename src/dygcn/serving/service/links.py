@@ -16,20 +16,10 @@ from dygcn.live.finding import Scored, check_kind, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for, to_probabilities
 from dygcn.live.view import EmbeddingView
 from dygcn.schema import answers, requests
+from dygcn.serving.service import web
 from dygcn.serving.service.cost_estimate import RowBudget, rows_of_paths
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
-from dygcn.serving.service.web import (
-    COUNT,
-    ID,
-    KIND,
-    K,
-    Param,
-    RequestParser,
-    respond_beside,
-    route,
-    whole,
-)
 
 Id = int | str
 
@@ -39,7 +29,7 @@ class LinkHandlers:
 
     def __init__(
         self,
-        parser: RequestParser,
+        parser: web.RequestParser,
         live: DurableEmbedding,
         reads: VectorReads,
         observations: Observations,
@@ -134,50 +124,50 @@ class LinkHandlers:
 
     # ---- requests --------------------------------------------------------------------------------------
 
-    @route("GET /v1/recommend/{id}", answers.Recommended, (ID, K, KIND), statuses=(404,))
+    @web.route("GET /v1/recommend/{id}", answers.Recommended, (web.ID, web.K, web.KIND), statuses=(404,))
     async def get_recommended(self, request: Request) -> Response:
         """The nodes that a node is likeliest to link with, by the learned score."""
         node, k = self._parser.node(request), self._parser.k(request)
         wanted = requests.RecommendRequest(node, k, kind=request.query_params.get("kind"))
-        return await respond_beside(self.recommend, wanted)
+        return await web.respond_beside(self.recommend, wanted)
 
-    @route("POST /v1/recommend", answers.Recommended, body=requests.RecommendRequest, statuses=(404,))
+    @web.route("POST /v1/recommend", answers.Recommended, body=requests.RecommendRequest, statuses=(404,))
     async def post_recommended(self, request: Request) -> Response:
         """The same, with its options: candidates, linked nodes, which score."""
         wanted = await self._parser.body(request, requests.RecommendRequest)
         self._parser.check_count(wanted.k, self._parser.limits.k, "nodes")
         self._parser.check_count(len(wanted.among or ()), self._parser.limits.ids, "ids in `among`")
-        return await respond_beside(self.recommend, wanted)
+        return await web.respond_beside(self.recommend, wanted)
 
-    @route(
+    @web.route(
         "GET /v1/neighbors/{id}",
         answers.Neighbors,
-        (ID, Param("limit", "How many are named; 100 by default.", COUNT, most="page_rows")),
+        (web.ID, web.Param("limit", "How many are named; 100 by default.", web.COUNT, most="page_rows")),
         statuses=(404,),
     )
     async def get_neighbors(self, request: Request) -> Response:
         """With how many nodes a node has an edge now, and the first of them by id."""
         most = self._parser.limits.page_rows
-        limit = whole(request.query_params.get("limit", "100"), "limit", 1, most)
-        return await respond_beside(self.neighbors, self._parser.node(request), limit)
+        limit = web.whole(request.query_params.get("limit", "100"), "limit", 1, most)
+        return await web.respond_beside(self.neighbors, self._parser.node(request), limit)
 
-    @route(
+    @web.route(
         "GET /v1/explain/{id}",
         answers.ExplainedVector,
-        (ID, replace(K, about=f"How many neighbours; {DEFAULT_K} by default.")),
+        (web.ID, replace(web.K, about=f"How many neighbours; {DEFAULT_K} by default.")),
         statuses=(404,),
     )
     async def get_explanation(self, request: Request) -> Response:
         """What each neighbour of a node adds to its vector, order by order."""
         node, k = self._parser.node(request), self._parser.k(request)
-        return await respond_beside(self.explain, node, k)
+        return await web.respond_beside(self.explain, node, k)
 
-    @route("POST /v1/score", answers.Scores, body=requests.ScoresRequest)
+    @web.route("POST /v1/score", answers.Scores, body=requests.ScoresRequest)
     async def post_score(self, request: Request) -> Response:
         """How likely pairs of nodes are linked next."""
         wanted = await self._parser.body(request, requests.ScoresRequest)
         self._parser.check_count(len(wanted.pairs), self._parser.limits.ids, "pairs")
-        return await respond_beside(self.scores, wanted.pairs, wanted.links, wanted.probability)
+        return await web.respond_beside(self.scores, wanted.pairs, wanted.links, wanted.probability)
 
 
 def scored_nodes(found: Scored) -> list[answers.ScoredNode]:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dygcn import errors
 from dygcn._extras import extra
-from dygcn.errors import (
-    DygcnError,
-    EventError,
-    FeatureError,
-    NoSuchPast,
-    OptionError,
-    SequenceGap,
-    StorageError,
-    UnknownNode,
-    WriteFailed,
-)
 from dygcn.schema import answers
 from dygcn.serving.json_text import encode
 from dygcn.serving.observing.request_ids import REQUEST_ID
@@ -80,25 +70,25 @@ _TITLES: dict[int, dict[str, str]] = {  # by status and name; what a client can 
         "too-many-connections": "There are too many connections",
     },
 }
-OF_ERRORS: dict[type[DygcnError], str] = {  # and of what inherits from them, unless it has its own
-    OptionError: "bad-option",
-    EventError: "bad-event",
-    FeatureError: "bad-features",
-    UnknownNode: "unknown-node",
-    NoSuchPast: "unknown-past",
-    SequenceGap: "sequence-gap",
+OF_ERRORS: dict[type[errors.DygcnError], str] = {  # and of what inherits from them, unless it has its own
+    errors.OptionError: "bad-option",
+    errors.EventError: "bad-event",
+    errors.FeatureError: "bad-features",
+    errors.UnknownNode: "unknown-node",
+    errors.NoSuchPast: "unknown-past",
+    errors.SequenceGap: "sequence-gap",
     TooManyMembers: "too-many-members",
     Overloaded: "overloaded",
     Closing: "closing",
-    WriteFailed: "write-failed",
-    StorageError: "storage",
-    DygcnError: "unavailable",
+    errors.WriteFailed: "write-failed",
+    errors.StorageError: "storage",
+    errors.DygcnError: "unavailable",
 }
 TYPES = tuple(ProblemType(status, *row) for status, rows in _TITLES.items() for row in rows.items())
 BY_NAME = {one.name: one for one in TYPES}
 
 
-def type_of(error: DygcnError) -> ProblemType:
+def type_of(error: errors.DygcnError) -> ProblemType:
     """Return the problem type of an error, by its nearest base class in the table."""
     return next(BY_NAME[OF_ERRORS[kind]] for kind in type(error).__mro__ if kind in OF_ERRORS)
 
@@ -123,7 +113,7 @@ def problem(
     return Response(encode(told), kind.status, headers=fields, media_type=PROBLEM_JSON)
 
 
-def refusal(error: DygcnError) -> Response:
+def refusal(error: errors.DygcnError) -> Response:
     """Return the response to an error."""
     kind = type_of(error)
     later = kind.status in (429, 503)
@@ -131,7 +121,7 @@ def refusal(error: DygcnError) -> Response:
         kind.name,
         str(error),
         retry_after=getattr(error, "retry_after", _COME_AGAIN) if later else None,
-        node=_shown(error.node) if isinstance(error, UnknownNode) else None,
+        node=_shown(error.node) if isinstance(error, errors.UnknownNode) else None,
     )
 
 

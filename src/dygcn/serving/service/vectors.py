@@ -18,19 +18,9 @@ from dygcn.errors import NoSuchPast, UnknownNode
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.past import PastEmbedding, open_past, read_moment
 from dygcn.schema import answers, requests
+from dygcn.serving.service import web
 from dygcn.serving.service.ingest_queue import Overloaded
 from dygcn.serving.service.observations import Observations
-from dygcn.serving.service.web import (
-    ARROW,
-    AS_OF,
-    ID,
-    RequestParser,
-    arrow_answer,
-    looks,
-    respond,
-    route,
-    run_in_threadpool,
-)
 
 _UNTIL_STRAIGHT = 0.25  # seconds of waiting for an update, after which a shard is read without the lock
 _SHORT = 2e-3  # seconds that the event loop waits for an update, once: most take less
@@ -153,45 +143,49 @@ class PastReads:
 class VectorHandlers:
     """Handlers of vectors."""
 
-    def __init__(self, parser: RequestParser, reads: VectorReads, past: PastReads, *, far: bool) -> None:
+    def __init__(self, parser: web.RequestParser, reads: VectorReads, past: PastReads, *, far: bool) -> None:
         self._parser, self._reads, self._past = parser, reads, past
         self._far = far  # a read may wait for another process
 
-    @route("GET /v1/vectors/{id}", answers.OneVector, (ID, AS_OF), statuses=(404, 429))
+    @web.route("GET /v1/vectors/{id}", answers.OneVector, (web.ID, web.AS_OF), statuses=(404, 429))
     async def get_vector(self, request: Request) -> Response:
         """The vector of a node, now or as of a moment."""
         node, as_of = self._parser.node(request), request.query_params.get("as_of")
         if as_of is not None:
-            then = await run_in_threadpool(self._past.vectors, as_of, [node])
+            then = await web.run_in_threadpool(self._past.vectors, as_of, [node])
             if then.missing:
                 raise UnknownNode(node, f"; this is as of sequence {then.sequence}")
-            return respond(answers.OneVector(then.sequence, node, then.vectors[0], then.digest, then.logged))
+            return web.respond(
+                answers.OneVector(then.sequence, node, then.vectors[0], then.digest, then.logged)
+            )
         sequence, vector = await self._vector_of(node)
         if vector is None:
             raise UnknownNode(node)
-        return respond(answers.OneVector(sequence, node, vector))
+        return web.respond(answers.OneVector(sequence, node, vector))
 
     async def _vector_of(self, node: Id) -> tuple[int, Float32 | None]:
         found = None if self._far else self._reads.vector_now(node, _SHORT)
         if found is None and not self._far:
-            async for now in looks():
+            async for now in web.looks():
                 found = self._reads.vector_now(node) if now else None
                 if found is not None:
                     break
-        return await run_in_threadpool(self._reads.vector, node) if found is None else found
+        return await web.run_in_threadpool(self._reads.vector, node) if found is None else found
 
-    @route("POST /v1/vectors", answers.ManyVectors, (AS_OF,), body=requests.VectorsRequest, statuses=(404,))
+    @web.route(
+        "POST /v1/vectors", answers.ManyVectors, (web.AS_OF,), body=requests.VectorsRequest, statuses=(404,)
+    )
     async def post_vectors(self, request: Request) -> Response:
         """The vectors of many nodes, now or as of a moment; Arrow, if you accept it."""
         wanted = await self._parser.body(request, requests.VectorsRequest)
         self._parser.check_count(len(wanted.ids), self._parser.limits.ids, "ids")
         as_of = request.query_params.get("as_of")
         if as_of is None:
-            found = await run_in_threadpool(self._reads.vectors, wanted.ids)
+            found = await web.run_in_threadpool(self._reads.vectors, wanted.ids)
         else:
-            found = await run_in_threadpool(self._past.vectors, as_of, wanted.ids)
-        if ARROW not in request.headers.get("accept", ""):
-            return respond(found)
+            found = await web.run_in_threadpool(self._past.vectors, as_of, wanted.ids)
+        if web.ARROW not in request.headers.get("accept", ""):
+            return web.respond(found)
         kind = pa.int64() if self._parser.kind == "int64" else pa.string()
         moment = {name: text for name in ("digest", "logged") if (text := getattr(found, name)) is not None}
-        return arrow_answer({"id": pa.array(found.ids, kind)}, found.vectors, found.sequence, **moment)
+        return web.arrow_answer({"id": pa.array(found.ids, kind)}, found.vectors, found.sequence, **moment)
