@@ -241,7 +241,7 @@ def test_an_interrupt_has_its_own_code(home, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dygcn.cli.reads.load_as_of", interrupt)
+    monkeypatch.setattr("dygcn.cli.options.load_as_of", interrupt)
     assert run("info", home / "f", code=130).stderr.strip().endswith("interrupted")
 
 

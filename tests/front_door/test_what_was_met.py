@@ -235,7 +235,7 @@ def test_ctrl_c_and_a_misspelt_command(monkeypatch, live, tmp_path):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dygcn.cli.reads.load_as_of", interrupted)
+    monkeypatch.setattr("dygcn.cli.options.load_as_of", interrupted)
     run("nearest", tmp_path / "f", "ann", code=130)
 
 

@@ -12,15 +12,7 @@ import click
 import numpy as np
 
 from dygcn._progress import Notify
-from dygcn.cli.options import (
-    IdsCommand,
-    events_file,
-    events_options,
-    folder_argument,
-    node_id,
-    now_option,
-    open_unserved,
-)
+from dygcn.cli import options
 from dygcn.cli.printing import json_option, progress_bar, show
 from dygcn.engine.events import read_events
 from dygcn.engine.events.batches import rows_of
@@ -35,9 +27,9 @@ _BATCH = 10_000
 
 
 @click.command("update")
-@folder_argument
-@events_options
-@now_option
+@options.folder_argument
+@options.events_options
+@options.now_option
 @json_option
 def update(
     folder: str, events: str, form: str | None, now: float | None, as_json: bool, **names: Any
@@ -51,7 +43,7 @@ def update(
     with progress_bar((("loading", 1), ("applying events", 4), ("saving", 1)), as_json) as notify:
         notify(0, 1, "loading")
         with _changed(folder, notify) as live:
-            with events_file(events, form) as path:
+            with options.events_file(events, form) as path:
                 related = bool(live.model.relations)
                 batch = read_events(path, live.model.ids, related=related, **names)
             effects = _apply(live, batch, now, notify)
@@ -69,7 +61,7 @@ def _changed(folder: str, notify: Notify) -> Iterator[LiveEmbedding | DurableEmb
         notify(0, 1, "saving")
         live.save(folder)
         return
-    with open_unserved(folder, "send the events to that service (POST /v1/events)") as durable:
+    with options.open_unserved(folder, "send the events to that service (POST /v1/events)") as durable:
         yield durable
         notify(0, 1, "saving")
 
@@ -93,8 +85,8 @@ def _apply(
     return {"moved": len(moved), **without}
 
 
-@click.command("forget", cls=IdsCommand)
-@folder_argument
+@click.command("forget", cls=options.IdsCommand)
+@options.folder_argument
 @click.argument("ids", nargs=-1, required=True)
 @click.option("-t", "t", type=float, help="Events of these ids up to this time are old from now on.")
 @json_option
@@ -108,7 +100,7 @@ def forget(folder: str, ids: tuple[str, ...], t: float | None, as_json: bool) ->
         notify(0, 1, "loading")
         with open_folder(folder) as live:
             notify(0, 1, "forgetting")
-            receipt = live.forget([node_id(one, live.model.ids) for one in ids], t=t)
+            receipt = live.forget([options.node_id(one, live.model.ids) for one in ids], t=t)
     show(dataclasses.asdict(receipt), as_json)
 
 

@@ -49,15 +49,13 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 LAB = "dygcn-lab"
-LAB_COMMANDS = {
+LAB_COMMANDS = {  # commands of the laboratory. `dygcn --help` lists them even if it is not installed
     "bench": "Measure what updates cost.",
     "judge": "Fit a method on the first half of DATASET's steps, follow the rest, and judge every step.",
     "reproduce": "Rerun tables and figures of the paper (NAME: table2, figure-nc, ..., or all).",
     "soak": "Put every promise to the test, one after the other.",
 }
-"""Commands of the laboratory. `dygcn --help` lists them even if it is not installed."""
-GROUP = "dygcn.commands"
-"""The group of entry points for commands of other distributions."""
+GROUP = "dygcn.commands"  # the group of entry points for commands of other distributions
 EXIT_ERROR, EXIT_USAGE, EXIT_UNKNOWN, EXIT_INTERRUPTED, EXIT_NO_READER = 1, 2, 3, 130, 141
 
 

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import click
 import numpy as np
 
-from dygcn.cli.options import (
-    Decorator,
-    IdsCommand,
-    as_of_option,
-    column_options,
-    folder_argument,
-    kind_option,
-    load_as_of,
-    node_id,
-    now_option,
-    together,
-)
+from dygcn.cli import options
 from dygcn.cli.printing import json_option, print_json, progress_bar, show, show_table
 from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
@@ -58,7 +47,7 @@ Answer: TypeAlias = Table | dict[str, Any] | Callable[[], None] | None
 
 
 def question(
-    name: str, *options: Decorator, cls: type[click.Command] = IdsCommand
+    name: str, *decorators: options.Decorator, cls: type[click.Command] = options.IdsCommand
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Return a decorator that makes a command of a function (embedding, options) -> answer to print.
 
@@ -69,7 +58,7 @@ def question(
         def command(folder: str, as_of: str | None, as_json: bool, **given: Any) -> None:
             with progress_bar() as notify:
                 notify(0, 1, "loading")
-                answer = ask(load_as_of(folder, as_of), as_json=as_json, **given)
+                answer = ask(options.load_as_of(folder, as_of), as_json=as_json, **given)
             if isinstance(answer, dict):
                 show(answer, as_json)
             elif isinstance(answer, Table) and answer.empty and not answer.rows and not as_json:
@@ -80,14 +69,16 @@ def question(
                 answer()
 
         command.__doc__ = ask.__doc__
-        decorated = together(folder_argument, *options, as_of_option, json_option)(command)
+        decorated = options.together(options.folder_argument, *decorators, options.as_of_option, json_option)(
+            command
+        )
         return click.command(name, cls=cls)(decorated)
 
     return made
 
 
 def _ids(live: EmbeddingView, texts: Sequence[str]) -> list[int | str]:
-    return [node_id(text, live.model.ids) for text in texts]
+    return [options.node_id(text, live.model.ids) for text in texts]
 
 
 @question("info", cls=click.Command)
@@ -124,7 +115,9 @@ def info(live: EmbeddingView, as_json: bool) -> dict[str, Any]:
     }
 
 
-@question("nearest", click.argument("ids", metavar="ID...", nargs=-1, required=True), _k_option, kind_option)
+@question(
+    "nearest", click.argument("ids", metavar="ID...", nargs=-1, required=True), _k_option, options.kind_option
+)
 def nearest(live: EmbeddingView, ids: Sequence[str], k: int, kind: str | None, as_json: bool) -> Table:
     """Print the k nodes nearest to each ID, by cosine."""
     asked = _ids(live, ids)
@@ -144,13 +137,13 @@ def nearest(live: EmbeddingView, ids: Sequence[str], k: int, kind: str | None, a
     _k_option,
     click.option("--linked", is_flag=True, help="Recommend nodes that ID is linked with, too."),
     click.option("--links", default=None, type=click.Choice(KINDS), help="The score, as in `dygcn score`."),
-    kind_option,
+    options.kind_option,
 )
 def recommend(
     live: EmbeddingView, node: str, k: int, linked: bool, links: str | None, kind: str | None, as_json: bool
 ) -> Table:
     """Print the k nodes that ID is likeliest to link with, by the learned score."""
-    me = node_id(node, live.model.ids)
+    me = options.node_id(node, live.model.ids)
     found = live.recommend(me, k, exclude_linked=not linked, links=links, kind=kind)
     found = [(as_text(name), score) for name, score in found]
     score_kind = live.model.score_kind(links_for(live._state, me, links, not linked, kind))
@@ -183,14 +176,14 @@ def score(live: EmbeddingView, a: str, b: str, links: str, as_json: bool) -> dic
     click.argument("node", metavar="ID"),
     click.option("-k", default=DEFAULT_K, show_default=True, help="How many neighbours, or events."),
     click.option("--events", metavar="FILE", help="Print which of these events would move it instead."),
-    column_options,
-    now_option,
+    options.column_options,
+    options.now_option,
 )
 def explain(
     live: EmbeddingView, node: str, k: int, events: str | None, now: float | None, as_json: bool, **names: Any
 ) -> Table:
     """Print what each neighbour of ID adds to its vector, order by order."""
-    one = node_id(node, live.model.ids)
+    one = options.node_id(node, live.model.ids)
     if events is None:
         return _neighbours(live.explain(one), k)
     return _movement(live.explain_change(one, read_events(events, live.model.ids, **names), now=now), k)
@@ -293,8 +286,8 @@ def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, ou
         "--remove-node", "nodes", multiple=True, metavar="ID", help="A node to remove; may be repeated."
     ),
     click.option("--events", metavar="FILE", help="A file of events instead of --add and --remove."),
-    column_options,
-    now_option,
+    options.column_options,
+    options.now_option,
     click.option("--ask", multiple=True, metavar="ID", help="Print its nearest nodes as they would be."),
     click.option("-k", default=DEFAULT_K, show_default=True, help="How many nodes are printed."),
     cls=click.Command,
@@ -321,10 +314,10 @@ def what_if(
     change: dict[str, Any] = {
         "add": [_edge(text, kind) for text in add] or None,
         "remove": [_edge(text, kind) for text in remove] or None,
-        "remove_nodes": [node_id(text, kind) for text in nodes] or None,
+        "remove_nodes": [options.node_id(text, kind) for text in nodes] or None,
         "events": read,
     }
-    asked = [node_id(text, kind) for text in ask]
+    asked = [options.node_id(text, kind) for text in ask]
     here = {one for one in asked if one in live}
     with live.what_if(**change, now=now) as trial:
         moves = TrialMoves(trial)
@@ -387,4 +380,4 @@ def _edge(text: str, kind: str) -> tuple[int | str, int | str]:
     first, comma, second = text.partition(",")
     if not comma:
         raise click.BadParameter(f"{text!r} is no edge; allowed is A,B")
-    return node_id(first, kind), node_id(second, kind)
+    return options.node_id(first, kind), options.node_id(second, kind)

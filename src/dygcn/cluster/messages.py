@@ -16,8 +16,7 @@ from dygcn.cluster.slots import SlotMap
 from dygcn.engine.graph.image import GraphImage
 from dygcn.engine.records import EventBatch, IdColumn, Int64
 
-SEQUENCER = -1
-"""The number of the process that writes the log, where others have the number of their shard."""
+SEQUENCER = -1  # the number of the process that writes the log, where others have the number of their shard
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True, tag=True, forbid_unknown_fields=True):

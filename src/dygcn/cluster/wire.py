@@ -31,13 +31,12 @@ _DTYPES = tuple(np.dtype(kind).newbyteorder("<") for kind in _KINDS)
 _NARROW = _DTYPES[:4]
 _BOOL, _MOST_DIMENSIONS = _KINDS.index("bool"), 3
 
-RECORDS: dict[str, type[Record]] = {
+RECORDS: dict[str, type[Record]] = {  # every record that can be packed, by its name
     name: one
     for module in (messages, queries)
     for name, one in inspect.getmembers(module, inspect.isclass)
     if issubclass(one, Record) and not one.__subclasses__()
 }
-"""Every record that can be packed, by its name."""
 _ANY: Any = Union[tuple(RECORDS.values())]  # noqa: UP007  (of a list)
 
 
@@ -202,10 +201,9 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
 
 _Value = str | int | float | bool | None
 _Error = tuple[str, list[_Value], dict[str, _Value]]  # class, arguments, attributes
-CLASSES = {
+CLASSES = {  # every class of the error tree, by its name
     name: one for name, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, DygcnError)
 }
-"""Every class of the error tree, by its name."""
 
 
 def pack_error(error: DygcnError) -> bytes:

@@ -355,10 +355,9 @@ def check_repeated_histories(fresh: Fresh) -> None:
             trial.after("opening again", "reopen")
 
 
-SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {
+SINK_CHECKS: dict[str, Callable[[Fresh], None]] = {  # all checks but the random one, by name
     name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
-"""All checks but the random one, by name."""
 
 
 def check_sink(fresh: Fresh, examples: int = 10) -> None:

@@ -198,10 +198,9 @@ def check_lag(make: Make, publish: Publish) -> None:
     _expect(not answers[1], f"all was read, and the lag is {answers[1]}")
 
 
-SOURCE_CHECKS: dict[str, Callable[[Make, Publish], None]] = {
+SOURCE_CHECKS: dict[str, Callable[[Make, Publish], None]] = {  # all checks, by name
     name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
-"""All checks, by name."""
 
 
 def check_source(make: Make, publish: Publish) -> None:

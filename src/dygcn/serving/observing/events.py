@@ -18,7 +18,7 @@ REMIND = 60.0  # seconds between two lines that say the same
 MOST_LINES, WINDOW = 6, 60.0  # lines of one thing in so many seconds, however often its state changes
 QUIET = 10.0  # seconds without a refusal that end an overload
 
-EVENTS = {
+EVENTS = {  # name -> level and meaning
     "service.starting": (_INFO, "the folder is open; what the log held is applied"),
     "service.recovered": (
         _WARNING,
@@ -52,7 +52,6 @@ EVENTS = {
     "rejection.ended": (_INFO, "events are applied again"),
     "request.failed": (_ERROR, "an error inside the service; the answer was 500"),
 }
-"""Name -> level and meaning."""
 
 
 def note(event: str, *, exc_info: BaseException | None = None, **fields: object) -> None:

@@ -29,8 +29,7 @@ with extra("serve"):
 
 ONE, MANY = f"{V1}/vectors/{{id}}", f"{V1}/vectors"
 _AT_ONCE = 256  # vectors that are read or encoded before other requests have their turn
-Answer = tuple[dict[str, str], bytes]
-"""Headers besides type and length, and the body."""
+Answer = tuple[dict[str, str], bytes]  # headers besides type and length, and the body
 _TYPE = (b"content-type", JSON.encode())
 
 

@@ -21,15 +21,7 @@ from dygcn._extras import extra
 from dygcn.engine.records import Nodes
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.schema import answers
-from dygcn.serving.observing.metrics import (
-    COUNTER,
-    GAUGE,
-    METRICS,
-    Distribution,
-    Metric,
-    RequestCounts,
-    distribution,
-)
+from dygcn.serving.observing import metrics
 from dygcn.serving.service.ingest_queue import IngestQueue
 from dygcn.serving.service.lifetime import Readiness
 from dygcn.serving.service.nearest import IndexWorker
@@ -256,24 +248,24 @@ class _Counted:
     time: float
     events: int
     reads: int
-    requests: RequestCounts
-    lag: Distribution
+    requests: metrics.RequestCounts
+    lag: metrics.Distribution
 
-    def seconds_since(self, before: _Counted, wanted: Callable[[str], bool]) -> Distribution:
+    def seconds_since(self, before: _Counted, wanted: Callable[[str], bool]) -> metrics.Distribution:
         """Return the times of requests to some routes after an earlier moment."""
-        found = distribution("dygcn_request_duration_seconds")
+        found = metrics.distribution("dygcn_request_duration_seconds")
         for path, timer in self.requests.seconds.items():
             if wanted(path):
                 found.add(timer.since(before.requests.seconds.get(path)))
         return found
 
 
-def _percentiles(found: Distribution) -> answers.Percentiles:
+def _percentiles(found: metrics.Distribution) -> answers.Percentiles:
     three = (_milliseconds(found, share) for share in (0.5, 0.95, 0.99))
     return answers.Percentiles(sum(found.counts), *three)
 
 
-def _milliseconds(found: Distribution, share: float) -> float | None:
+def _milliseconds(found: metrics.Distribution, share: float) -> float | None:
     value = found.quantile(share)
     return None if value is None else round(1e3 * value, 3)
 
@@ -286,7 +278,7 @@ with extra("serve"):
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 
-Value = float | int | Distribution
+Value = float | int | metrics.Distribution
 Values = Mapping[tuple[str, ...], Value]  # by the values of the labels
 _NO_LABELS: tuple[str, ...] = ()
 _OF_WORKERS: dict[str, Callable[[Any], Value | None]] = {
@@ -320,16 +312,16 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Yield one family after the other."""
         found = read_values(self._report)
-        for metric in METRICS:
+        for metric in metrics.METRICS:
             yield _family(metric, found[metric.name])
 
 
-def _family(metric: Metric, values: Values) -> Any:
-    kinds = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
+def _family(metric: metrics.Metric, values: Values) -> Any:
+    kinds = {metrics.GAUGE: GaugeMetricFamily, metrics.COUNTER: CounterMetricFamily}
     about = f"{metric.about[0].upper()}{metric.about[1:]}"
     family: Any = kinds.get(metric.kind, HistogramMetricFamily)(metric.name, about, labels=metric.labels)
     for labels, value in values.items():
-        if isinstance(value, Distribution):
+        if isinstance(value, metrics.Distribution):
             family.add_metric(labels, value.cumulative(), value.total)
         else:
             family.add_metric(labels, value)

@@ -20,7 +20,7 @@ from dygcn.serving.sinks.qdrant import QdrantSettings
 from dygcn.serving.sinks.redis import RedisSinkSettings
 from dygcn.serving.sinks.sink import OnOtherHistory, Sink, SinkSettings, StoreSink
 
-SINKS: dict[str, type[Any]] = {
+SINKS: dict[str, type[Any]] = {  # our settings by their `kind`
     "postgres": PostgresSettings,
     "redis": RedisSinkSettings,
     "qdrant": QdrantSettings,
@@ -30,9 +30,7 @@ SINKS: dict[str, type[Any]] = {
     "nats": NatsSinkSettings,
     "kafka": KafkaSinkSettings,
 }
-"""Our settings by their ``kind``."""
-GROUP = "dygcn.sinks"
-"""The group of entry points for settings of other distributions."""
+GROUP = "dygcn.sinks"  # the group of entry points for settings of other distributions
 
 __all__ = [
     "GROUP",

@@ -29,10 +29,8 @@ Condition: TypeAlias = tuple[str, str, Any]
 The field ``rank`` is generation and version; ``id`` is that of a row, ``key`` that of a mark.
 """
 ROWS, MARKS = "rows", "marks"
-POSITION = str(uuid.UUID(int=0))
-"""The key of the mark that is the position of all rows."""
-FOREVER = 1 << 62
-"""The time of a mark that is never forgotten."""
+POSITION = str(uuid.UUID(int=0))  # the key of the mark that is the position of all rows
+FOREVER = 1 << 62  # the time of a mark that is never forgotten
 _NAMESPACE = uuid.UUID("6479-6763-6e00-4000-8000-000000000001".replace("-", ""))
 _AT_ONCE = 1000  # rows of one request
 _NUMBERS_AT_ONCE = 1 << 20  # numbers of its vectors; as JSON they stay below the 32 MB that Qdrant takes

@@ -21,15 +21,13 @@ from dygcn.serving.sources.nats import NatsSourceSettings
 from dygcn.serving.sources.redis import RedisSourceSettings
 from dygcn.serving.sources.source import ReaderSource, Source, SourceSettings
 
-SOURCES: dict[str, type[Any]] = {
+SOURCES: dict[str, type[Any]] = {  # our settings by their `kind`
     "nats": NatsSourceSettings,
     "redis": RedisSourceSettings,
     "kafka": KafkaSourceSettings,
     "file": FileSettings,
 }
-"""Our settings by their ``kind``."""
-GROUP = "dygcn.sources"
-"""The group of entry points for settings of other distributions."""
+GROUP = "dygcn.sources"  # the group of entry points for settings of other distributions
 
 __all__ = [
     "GROUP",
