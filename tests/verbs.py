@@ -35,7 +35,7 @@ VERBS = {
     "vector": Verb("node as_of", ("GET /v1/vectors/{id}",), "vector", command_only="ids out"),
     "vectors": Verb("ids as_of", ("POST /v1/vectors",)),
     "nearest": Verb(
-        "node k among by kind as_of",
+        "node k among kind as_of",
         ("GET /v1/nearest/{id}", "POST /v1/nearest"),
         "nearest",
         http_only="ids vector",  # JSON has a field for each thing that a node may be

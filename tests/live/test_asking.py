@@ -289,17 +289,7 @@ def test_what_is_no_vector_is_refused(learned, wrong, said):
         learned.nearest(wrong)
 
 
-def test_the_nearest_by_score_are_recommendations_that_may_be_linked(learned):
-    expected = [learned.recommend(one, 4, exclude_linked=False) for one in (3, 9)]
-    assert learned.nearest([3, 9], 4, by="score") == expected
-    assert learned.nearest(3, 4, by="score") == expected[0]
-    assert learned.nearest(3, 4, [9, 11], by="score") == learned.recommend(
-        3, 4, among=[9, 11], exclude_linked=False
-    )
-    with pytest.raises(OptionError, match="needs ids"):
-        learned.nearest(learned[3], by="score")
-    with pytest.raises(OptionError, match="known: cosine, score"):
-        learned.nearest(3, by="dot")
+def test_the_nearest_of_an_unknown_node_are_refused(learned):
     with pytest.raises(UnknownNode):
         learned.nearest([3, 999_999])
 
@@ -351,9 +341,6 @@ def test_recommendations_fall_back_to_cosines(live):
 def test_recommendations_of_many_are_those_of_each(learned, many):
     expected = [learned.recommend(node, 3, among=range(200)) for node in (5, 9, 5)]
     assert learned.recommend(many([5, 9, 5]), 3, among=range(200)) == expected
-    assert learned.nearest([5, 9], 3, by="score", among=iter(range(200))) == [
-        learned.recommend(node, 3, among=range(200), exclude_linked=False) for node in (5, 9)
-    ]
     assert learned.recommend([]) == []
     with pytest.raises(UnknownNode, match=r"^12345 is not"):
         learned.recommend([5, 12345])
@@ -387,10 +374,9 @@ def test_a_count_that_is_none_is_refused(live, k):
 
 def test_a_generator_of_ids_is_for_all_that_are_asked(live):
     items = ["bob", "cat", "dan"]
-    for by in ("cosine", "score"):
+    for ask in (live.nearest, live.recommend):
         for ids in (["ann", "eve", "ann"], "ann"):
-            found = live.nearest(ids, 2, among=(one for one in items), by=by)
-            assert found == live.nearest(ids, 2, among=items, by=by)
+            assert ask(ids, 2, among=(one for one in items)) == ask(ids, 2, among=items)
 
 
 # ---- seeing ------------------------------------------------------------------------------------------------

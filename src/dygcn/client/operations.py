@@ -74,10 +74,8 @@ class Operations(DeadLetterOperations):
         response = yield from self._retry.request(request)
         return vectors_of(response.body, asked)
 
-    def nearest(
-        self, node: Any, k: int = DEFAULT_K, *, by: str = "cosine", kind: str | None = None
-    ) -> Operation[Any]:
-        """Return the nodes nearest to a node or to a vector; with a list of ids, those of each.
+    def nearest(self, node: Any, k: int = DEFAULT_K, *, kind: str | None = None) -> Operation[Any]:
+        """Return the nodes nearest to a node or to a vector by cosine; with a list of ids, those of each.
 
         Parameters
         ----------
@@ -85,18 +83,16 @@ class Operations(DeadLetterOperations):
             An id or a vector of floats, and a `ScoredNodes` is returned; or a list of ids, and a `NearestOf`.
         k
             How many.
-        by
-            ``"cosine"``, or for a list of ids the ``"score"`` of a link.
         kind
             Where nodes have kinds, only nodes of this one; by default of the node's own.
         """
         values = _several(node)
-        if values is None and by == "cosine":
+        if values is None:
             return (yield from self._get(f"/v1/nearest/{in_path(node)}", answers.ScoredNodes, k=k, kind=kind))
-        if any(isinstance(one, float | np.floating) for one in values or ()):
+        if any(isinstance(one, float | np.floating) for one in values):
             return (yield from self._post("/v1/nearest", answers.ScoredNodes, vector=values, k=k))
-        asked = [plain(one) for one in ([node] if values is None else values)]
-        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, by=by, kind=kind)
+        asked = [plain(one) for one in values]
+        found = yield from self._post("/v1/nearest", answers.NearestOf, ids=asked, k=k, kind=kind)
         check_among((one.id for one in found.of), asked)
         return found
 

@@ -223,31 +223,17 @@ class EmbeddingView(VectorView):
 
     @overload
     def nearest(
-        self,
-        node: OneId | OneVector,
-        k: int = ...,
-        among: Among = ...,
-        by: str = ...,
-        *,
-        kind: str | None = ...,
+        self, node: OneId | OneVector, k: int = ..., among: Among = ..., *, kind: str | None = ...
     ) -> Scored: ...
 
     @overload
     def nearest(
-        self, node: ManyIds, k: int = ..., among: Among = ..., by: str = ..., *, kind: str | None = ...
+        self, node: ManyIds, k: int = ..., among: Among = ..., *, kind: str | None = ...
     ) -> list[Scored]: ...
 
     @names_options
-    def nearest(
-        self,
-        node: Any,
-        k: int = DEFAULT_K,
-        among: Among = None,
-        by: str = "cosine",
-        *,
-        kind: str | None = None,
-    ) -> Any:
-        """Return the k nodes nearest to a node or to a vector, as (id, score), ties by id.
+    def nearest(self, node: Any, k: int = DEFAULT_K, among: Among = None, *, kind: str | None = None) -> Any:
+        """Return the k nodes nearest to a node or to a vector by cosine, as (id, cosine), ties by id.
 
         Parameters
         ----------
@@ -258,9 +244,6 @@ class EmbeddingView(VectorView):
             How many.
         among
             Only these ids, or only those for which a function is true; see `recommend`.
-        by
-            ``"cosine"``, or ``"score"``: the learned score of a link, for ids only. That is `recommend` with
-            ``exclude_linked=False``, which has more options.
         kind
             Where nodes have kinds, only nodes of this one; by default of the node's own, ``"*"`` for every
             kind. Of a vector, and where `among` is given, every kind.
@@ -274,13 +257,8 @@ class EmbeddingView(VectorView):
         (True, 'ann')
         """
         at_least("k", k, 1)
-        one_of("by", by, ("cosine", "score"))
         asked = vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
-        if by == "cosine":
-            return self._guard.run(self._nearest, asked, k, among, kind)
-        if isinstance(asked, np.ndarray):
-            raise OptionError("by='score' needs ids: a vector has no degree and no contacts; use by='cosine'")
-        return self.recommend(asked, k, among=among, exclude_linked=False, kind=kind)
+        return self._guard.run(self._nearest, asked, k, among, kind)
 
     def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
         cache, everyone = self._cached(), self._state.graph.here

@@ -104,7 +104,6 @@ class NodesOf(msgspec.Struct, frozen=True):
 class NearestOf(Answer, frozen=True):
     """The nearest nodes of each of many, and which ids are not in the graph."""
 
-    score_kind: ScoreKind
     of: list[NodesOf]
     missing: list[Id]
 

@@ -27,7 +27,6 @@ class NearestRequest(msgspec.Struct, forbid_unknown_fields=True):
     vector: Query | UnsetType = UNSET
     ids: list[Id] | UnsetType = UNSET
     k: Annotated[int, Meta(ge=1)] = DEFAULT_K
-    by: Literal["cosine", "score"] = "cosine"  # the score of a link is for ids
     kind: str | None = None  # of the answers, where nodes have kinds; by default a node's own, "*": every
 
 

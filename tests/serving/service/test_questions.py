@@ -95,20 +95,16 @@ def test_recommendations_are_those_of_the_embedding(scored):
 def test_the_nearest_of_many_are_those_of_each(scored):
     live = scored.service.live
     found = scored.ask("/v1/nearest", {"ids": [5, 9999, 17, "ann"], "k": 4}).json()
-    assert set(found) == {"sequence", "score_kind", "of", "missing"}
+    assert set(found) == {"sequence", "of", "missing"}
     assert [one["id"] for one in found["of"]] == [5, 17]
-    assert (found["missing"], found["score_kind"]) == ([9999, "ann"], "cosine")
+    assert found["missing"] == [9999, "ann"]
     for one in found["of"]:
         assert pairs_of(one["nodes"]) == live.nearest(one["id"], 4)
-    by_score = scored.ask("/v1/nearest", {"ids": [5, 17, 9999], "k": 4, "by": "score"}).json()
-    assert [pairs_of(one["nodes"]) for one in by_score["of"]] == live.nearest([5, 17], 4, by="score")
-    assert by_score["score_kind"] == "rank"
     vector = scored.ask("/v1/nearest", {"vector": live[5].tolist(), "k": 4}).json()
     assert set(vector) == {"sequence", "nodes"}
     assert pairs_of(vector["nodes"]) == live.nearest(live[5], 4)
     wrong_ones = (
         {"ids": [5], "vector": [1.0] * 8},
-        {"vector": [1.0] * 8, "by": "score"},
         {"vector": [0.0] * 8},
         {"vector": [1e-60] * 8},
         {"ids": [5], "by": "dot"},
@@ -178,7 +174,6 @@ def test_explanations_add_up(serve):
         ("/v1/neighbors/0", None),
         ("/v1/recommend", {"id": 0, "among": list(range(40))}),
         ("/v1/nearest", {"ids": list(range(40))}),
-        ("/v1/nearest", {"ids": [0, 1], "by": "score"}),
         ("/v1/explain-change", {"id": 1, "add": [[0, 99]]}),
         ("/v1/what-if", {"add": [[0, 99]]}),
         ("/v1/what-if", {"remove_nodes": [0]}),
@@ -255,8 +250,7 @@ def test_paths_of_two_edges_are_bounded_in_rows(serve, monkeypatch):
     monkeypatch.setattr(links, "EVERYONE", 50)
     monkeypatch.setattr(what_if, "EVERYONE", 50)
     served = serve(edges=dense, limits=Limits(query_rows=600))
-    assert served.ask("/v1/nearest", {"ids": [1] * 2, "by": "score"}).status_code == 200
-    assert refused(served.ask("/v1/nearest", {"ids": [1] * 3, "by": "score"}))
+    assert served.ask("/v1/what-if", {"recommend": [1], "k": 1}).status_code == 200
     assert refused(served.ask("/v1/what-if", {"recommend": [1] * 3, "k": 1}))
     assert served.ask("/v1/what-if", {"nearest": [1] * 3, "k": 1}).status_code == 200
     tight = serve(edges=dense, limits=Limits(query_rows=100))

@@ -226,7 +226,7 @@ def make_handlers(
     return [
         EventHandlers(parser, live, queue, clock),
         VectorHandlers(parser, service.reads, service.past, far=live._far),
-        NearestHandlers(parser, service.search, links),
+        NearestHandlers(parser, service.search),
         links,
         TrialHandlers(parser, live, queue, clock, seen, service.budget),
         ChangeHandlers(parser, live, seen, waiters),

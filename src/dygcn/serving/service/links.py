@@ -12,7 +12,7 @@ from dygcn.engine.events.kinds import as_text
 from dygcn.engine.records import DEFAULT_K, Float64
 from dygcn.errors import UnknownNode
 from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.finding import Scored, check_kind, linked_nodes
+from dygcn.live.finding import Scored, linked_nodes
 from dygcn.live.recommending import EVERYONE, links_for, to_probabilities
 from dygcn.live.view import EmbeddingView
 from dygcn.schema import answers, requests
@@ -57,18 +57,6 @@ class LinkHandlers:
             )
             kind = self._live.model.score_kind(links)
             return answers.Recommended(self._live.sequence, wanted.id, kind, scored_nodes(found), missing)
-
-    def nearest_of(self, ids: list[Id], k: int, kind: str | None) -> answers.NearestOf:
-        """Return for each of many nodes the nodes with the highest score."""
-        self._seen.reads += 1
-        check_kind(self._graph.ids, kind)
-        with self._live.lock:
-            here, missing = self._known(ids)
-            self._check_ranking(len(here) * len(self._graph), here, len(self._graph), "ask for fewer ids")
-            found = [self._live.recommend(one, k, exclude_linked=False, kind=kind) for one in here]
-            of = [answers.NodesOf(one, scored_nodes(near)) for one, near in zip(here, found, strict=True)]
-            score_kind = self._live.model.score_kind("next")
-            return answers.NearestOf(self._live.sequence, score_kind, of, missing)
 
     def _check_ranking(self, rows: int, ids: list[Id], candidates: int, instead: str) -> None:
         """Refuse a ranking of too many rows; the costly count of paths is made only if it matters."""

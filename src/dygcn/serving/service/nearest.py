@@ -22,7 +22,6 @@ from dygcn.live.search.upkeep import Cancelled
 from dygcn.schema import answers, requests
 from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
-from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.vectors import VectorReads, known_and_missing
 from dygcn.serving.service.web import ID, KIND, K, RequestParser, respond_beside, route
@@ -89,7 +88,7 @@ class NearestSearch:
             ranked = [(one, self._best_of(one, found, k, kind, again=again)) for one, found in queries]
             of = [answers.NodesOf(one, near) for one, near in ranked if near is not None]
             missing = known_and_missing(ids, self._reads.nodes(ids))[1]
-            return answers.NearestOf(self._ahead.sequence, "cosine", of, missing)
+            return answers.NearestOf(self._ahead.sequence, of, missing)
 
     def probe(self) -> None:
         """Read one vector and search once, as requests do; not counted as a request."""
@@ -153,8 +152,8 @@ class NearestSearch:
 class NearestHandlers:
     """Handlers of nearest nodes."""
 
-    def __init__(self, parser: RequestParser, search: NearestSearch, links: LinkHandlers) -> None:
-        self._parser, self._search, self._links = parser, search, links
+    def __init__(self, parser: RequestParser, search: NearestSearch) -> None:
+        self._parser, self._search = parser, search
 
     @route("GET /v1/nearest/{id}", answers.ScoredNodes, (ID, K, KIND), statuses=(404,))
     def get_nearest(self, request: Request) -> Awaitable[Response]:
@@ -164,20 +163,14 @@ class NearestHandlers:
 
     @route("POST /v1/nearest", answers.ScoredNodes | answers.NearestOf, body=requests.NearestRequest)
     async def post_nearest(self, request: Request) -> Response:
-        """The nearest nodes to a vector, or of each of many nodes.
-
-        By cosine; those of nodes also by the score of a link.
-        """
+        """The nearest nodes to a vector, or of each of many nodes, by cosine."""
         wanted = await self._parser.body(request, requests.NearestRequest)
         self._parser.check_count(wanted.k, self._parser.limits.k, "neighbours")
         if (wanted.vector is UNSET) == (wanted.ids is UNSET):
             raise OptionError("pass either a vector or ids")
         if wanted.ids is not UNSET:
             self._parser.check_count(len(wanted.ids), self._parser.limits.ids, "ids")
-            ask = self._links.nearest_of if wanted.by == "score" else self._search.nearest_of
-            return await respond_beside(ask, wanted.ids, wanted.k, wanted.kind)
-        if wanted.by == "score":
-            raise OptionError("by score needs ids: a vector has no degree and no contacts; use by cosine")
+            return await respond_beside(self._search.nearest_of, wanted.ids, wanted.k, wanted.kind)
         return await respond_beside(self._search.nearest, wanted.vector, wanted.k, wanted.kind)
 
 

@@ -103,7 +103,7 @@ def _bound(components: dict[str, Any], limits: Limits, dim: int | None) -> None:
     wanted["k"]["maximum"] = limits.k
     wanted["ids"]["maxItems"] = min(limits.ids, limits.query_rows // ROWS_RANKED)
     components["NearestRequest"]["oneOf"] = [
-        {"required": ["vector"], "not": {"required": ["ids"]}, "properties": {"by": {"const": "cosine"}}},
+        {"required": ["vector"], "not": {"required": ["ids"]}},
         {"required": ["ids"], "not": {"required": ["vector"]}},
     ]
     if dim is not None:
