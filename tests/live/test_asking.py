@@ -61,7 +61,8 @@ def test_a_removed_edge_that_is_remembered_is_no_edge():
     live.update(remove=[(1, 2)], now=2.0)
     assert live.neighbors(1).tolist() == [3]
     assert live.edges().num_rows == live.edge_count == 2
-    assert sorted(live.to_networkx().edges) == [(1, 3), (2, 3)]
+    assert live.edges().column("src").to_pylist() == [1, 2]
+    assert live.edges().column("dst").to_pylist() == [3, 3]
 
 
 def test_edges_are_taken_back(live):
@@ -86,36 +87,20 @@ def test_to_pandas(live):
     assert np.array_equal(frame.loc["dan"].to_numpy(), live["dan"])
 
 
-def test_to_networkx_and_back(live):
+def test_networkx_takes_the_edges(live):
     networkx = pytest.importorskip("networkx")
-    graph = live.to_networkx()
+    graph = networkx.from_pandas_edgelist(live.edges().to_pandas(), "src", "dst", "weight")
     assert networkx.is_connected(graph)
     assert sorted(map(sorted, graph.edges)) == sorted(map(sorted, EDGES))
     assert graph["ann"]["bob"]["weight"] == 1.0
 
 
-def test_gensim_reads_word2vec_text(live, tmp_path):
+def test_gensim_takes_the_vectors(live):
     models = pytest.importorskip("gensim.models")
-    live.to_word2vec(tmp_path / "v.txt")
-    keyed = models.KeyedVectors.load_word2vec_format(str(tmp_path / "v.txt"))
+    keyed = models.KeyedVectors(live.model.dim)
+    keyed.add_vectors(list(live), live.vectors())
     assert np.array_equal(keyed["bob"], live["bob"])
     assert {name for name, _ in keyed.most_similar("ann", topn=2)} == {n for n, _ in live.nearest("ann", 2)}
-
-
-def test_word2vec_text_is_read_back_bit_for_bit(live, tmp_path):
-    live.to_word2vec(tmp_path / "v.txt")
-    first, *lines = (tmp_path / "v.txt").read_text().splitlines()
-    assert first == f"{len(live)} 8"
-    rows = {name: np.array(numbers, np.float32) for name, *numbers in (line.split(" ") for line in lines)}
-    assert all(np.array_equal(rows[name], live[name]) for name in live)
-
-
-@pytest.mark.parametrize("name", ["two words", "", "a\nb", " x"])
-def test_word2vec_text_refuses_ids_that_it_cannot_separate(name, tmp_path):
-    vectors = np.zeros((1, 2), np.float32)
-    with pytest.raises(OptionError, match="to_pandas"):
-        exporting.write_word2vec(tmp_path / "v.txt", np.array([name], object), vectors)
-    assert not (tmp_path / "v.txt").exists()
 
 
 def test_a_missing_library_is_named(live, monkeypatch):

@@ -51,10 +51,6 @@ def test_rows_are_turned_onto_the_old_ones():
 
 def test_parts_of_an_index():
     assert (backends.lists_for(250_000), backends.lists_for(3)) == (1000, 3)
-    rows = backends.UnitRows(2)
-    rows.put(np.array([7, 4, 9], np.int32), np.array([[1, 0], [0, 1], [-1, 0]], np.float32))
-    rows.drop(np.array([7], np.int32))
-    assert (len(rows), rows.candidates(np.array([0.6, 0.8], np.float32), 1).tolist()) == (2, [4])
     assert backends.fewest(lambda probes: probes / 100, 4, 200, 0.5) == 50
     units, nodes = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32), np.array([0, 1, 2], np.int32)
     assert backends.ask(nodes[:1], units[:1], [(nodes, units)], 2).bars.round(3).tolist() == [0.0]

@@ -219,7 +219,7 @@ def _neighbours(found: Explanation, k: int) -> Table:
     click.option(
         "--out",
         metavar="FILE",
-        help="Write .parquet or .arrow (id, vector), .csv or .tsv (id, v0, v1, ...) or .txt (word2vec); "
+        help="Write .parquet or .arrow (id, vector), .csv or .tsv (id, v0, v1, ...); "
         "- is CSV to standard output. All nodes if no ID.",
     ),
 )
@@ -260,8 +260,6 @@ def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, ou
     elif suffix == ".arrow":
         with pa.OSFile(out, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-    elif suffix == ".txt":
-        live.to_word2vec(out, ids)
     elif suffix in (".csv", ".tsv") or out == "-":
         vectors = live.vectors(ids)
         columns = {name: table.column(name) for name in table.column_names[:-1]}
@@ -270,8 +268,8 @@ def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, ou
         pyarrow.csv.write_csv(pa.table(columns), sys.stdout.buffer if out == "-" else out, options)
     else:
         raise OptionError(
-            f"{out} ends in {suffix!r}; allowed are .parquet, .arrow, .csv, .tsv, .txt, and - for CSV to "
-            "standard output"
+            f"{out} ends in {suffix!r}; allowed are .parquet, .arrow, .csv, .tsv, and - for CSV to standard "
+            "output"
         )
 
 

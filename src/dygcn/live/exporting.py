@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from dygcn.engine.events import python_ids
-from dygcn.errors import MissingExtra, OptionError
+from dygcn.errors import MissingExtra
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
 
     from dygcn.engine.graph import Graph
@@ -65,34 +63,6 @@ def as_frame(
         both = pandas.MultiIndex.from_tuples(list(map(tuple, ids)), names=["kind", index])
         return pandas.DataFrame(rows, index=both, columns=columns)
     return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
-
-
-def write_word2vec(path: str | os.PathLike[str], ids: NDArray[Any], vectors: Float32) -> None:
-    """Write vectors in the text format of word2vec: both sizes, then an id and its vector a line."""
-    names = [str(one) for one in ids.tolist()]
-    broken = next((name for name in names if len(name.split()) != 1 or name.split()[0] != name), None)
-    if broken is not None:
-        raise OptionError(
-            f"the id {broken[:40]!r} is empty or has white space in it, which separates columns in the "
-            "format of word2vec; use to_pandas() or to_arrow()"
-        )
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{len(names)} {vectors.shape[1]}\n")
-        for name, row in zip(names, vectors, strict=True):
-            file.write(f"{name} {' '.join(map(repr, row.tolist()))}\n")
-
-
-def as_networkx(graph: Graph) -> Any:
-    """Return a networkx Graph or DiGraph with all nodes and the edges' weights."""
-    networkx = _import("networkx")
-    found = networkx.DiGraph() if graph.directed else networkx.Graph()
-    ids = graph.ids
-    for node in ids.shown(ids.names(graph.nodes())):
-        found.add_node(node, **({"kind": node.kind} if ids.kinds is not None else {}))
-    a, b, weight = _sorted_edges(graph)
-    ends = [ids.shown(ids.names(end)).tolist() for end in (a, b)]
-    found.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
-    return found
 
 
 def _import(name: str) -> Any:

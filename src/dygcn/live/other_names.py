@@ -42,7 +42,12 @@ ATTRIBUTES = _by_name(
         "degree": "len(live.neighbors(a)) says how many neighbours a has",
         "neighbours": "live.neighbors(a) returns the nodes that a has an edge with",
         "wv embedding embeddings embedding_ weight values numpy to_numpy": _VECTORS,
-        "to_keyed_vectors": "live.to_word2vec(path) writes a file that gensim loads",
+        "to_keyed_vectors to_word2vec": (
+            "gensim.models.KeyedVectors(live.model.dim).add_vectors(list(live), live.vectors()) fills one"
+        ),
+        "to_networkx": (
+            'networkx.from_pandas_edgelist(live.edges().to_pandas(), "src", "dst", "weight") is the graph'
+        ),
         "most_similar similar kneighbors knn search query": (
             "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
         ),

@@ -134,6 +134,7 @@ class VectorView:
         vectors = pa.FixedSizeListArray.from_arrays(flat, self.model.dim)
         return pa.table(exporting.id_columns(self._state.graph.ids, nodes) | {"vector": vectors})
 
+    @guarded
     def to_pandas(self, ids: object = None) -> Any:
         """Return a pandas frame with a row for each node; its index is the id, its columns are numbers.
 
@@ -150,16 +151,8 @@ class VectorView:
         >>> dygcn.fit([("ann", "bob"), ("bob", "cat")], dim=4).to_pandas(["cat", "ann"]).index.tolist()
         ['cat', 'ann']
         """
-        return exporting.as_frame(*self._named_vectors(ids))
-
-    def to_word2vec(self, path: str | os.PathLike[str], ids: object = None) -> None:
-        """Write vectors in the text format of word2vec, which gensim and others read."""
-        exporting.write_word2vec(path, *self._named_vectors(ids))
-
-    @guarded
-    def to_networkx(self) -> Any:
-        """Return the graph as a networkx Graph, or a DiGraph, with weights."""
-        return exporting.as_networkx(self._state.graph)
+        nodes = self._nodes(ids)
+        return exporting.as_frame(self._ids_of(nodes), self._vectors_of(nodes))
 
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
         raise TypeError("an embedding is no array: use live.vectors() for vectors, live.ids() for ids")
@@ -168,11 +161,6 @@ class VectorView:
         raise TypeError(
             "an embedding cannot be pickled: live.save(path) writes one, and dygcn.load(path) reads it"
         )
-
-    @guarded
-    def _named_vectors(self, ids: object) -> tuple[NDArray[Any], Float32]:
-        nodes = self._nodes(ids)
-        return self._ids_of(nodes), self._vectors_of(nodes)
 
     # ---- describing --------------------------------------------------------------------------------
 

@@ -5,10 +5,9 @@ import pytest
 
 from dygcn.engine.models.links import cosines, norms
 from dygcn.engine.models.read_kernels import to_units
-from dygcn.live.search.backends import UnitRows
+from dygcn.live.search.backends import Upkeep
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache, rounding
-from dygcn.live.search.upkeep import Upkeep
 from tests.live.search.test_index import fresh, grouped, nearest
 
 
@@ -45,34 +44,25 @@ def test_a_node_that_moved_costs_nothing_until_it_is_asked(monkeypatch):
     assert reads == [len(change)]
 
 
+class Kept(set):
+    """Stands for inverted lists: the nodes that are in them."""
+
+    def put(self, nodes, units):
+        assert self.isdisjoint(nodes.tolist())
+        self.update(nodes.tolist())
+
+    def drop(self, nodes):
+        self -= set(nodes.tolist())
+
+
 def test_those_wait_first_that_moved_first():
     live = fresh()
     live.update(add=[(1, 2), (5, 6)])
     kept = Upkeep(live._cached())
+    kept.backend = Kept()
     kept.poll()
     assert kept.dirty.tolist() == [0, 1, 2, 3]  # a graph that was there before the index was made
     assert (kept.put(3), kept.dirty.tolist(), len(kept.backend)) == (3, [3], 3)
     change = live.update(add=[(1, 7)])
     kept.poll()
     assert kept.dirty.tolist() == [3, *sorted(change._nodes.tolist())]
-
-
-def test_rows_without_gaps_hold_what_was_put_and_not_dropped():
-    random = np.random.default_rng(0)
-    rows, known = UnitRows(3), {}
-    for _ in range(200):
-        if known and random.random() < 0.5:
-            gone = random.choice(list(known), random.integers(1, len(known) + 1), replace=False)
-            rows.drop(gone.astype(np.int32))
-            for node in gone.tolist():
-                del known[node]
-        else:
-            new = np.setdiff1d(random.integers(0, 90, 12), list(known)).astype(np.int32)
-            units = random.standard_normal((len(new), 3)).astype(np.float32)
-            rows.put(new, units)
-            known.update(zip(new.tolist(), units, strict=True))
-        assert len(rows) == len(known)
-        query = random.standard_normal(3).astype(np.float32)
-        best = sorted(known, key=lambda node: -(known[node] @ query))
-        assert set(best[:4]) <= set(rows.candidates(query, 4).tolist()) <= set(best[:5])
-        assert sorted(rows.candidates(query, 1000).tolist()) == sorted(known)

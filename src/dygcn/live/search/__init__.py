@@ -1,1 +1,1 @@
-"""Nearest neighbours: cached unit rows, brute force, an inverted file, and its upkeep."""
+"""Nearest neighbours: cached vectors, brute force, an inverted file, and its upkeep."""

@@ -1,10 +1,11 @@
-"""Backends of nearest-neighbour search: one matrix, or the inverted lists of FAISS; and their recall."""
+"""The inverted lists of FAISS, their upkeep, and their recall."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,62 +14,16 @@ from numpy.typing import NDArray
 
 from dygcn._extras import extra
 from dygcn.engine.graph.ids import grown
-from dygcn.engine.records import Float, Float32, Float64, Int64, Nodes
+from dygcn.engine.models.read_kernels import to_units
+from dygcn.engine.records import Float, Float32, Float64, Int8, Int64, Nodes
 from dygcn.errors import MissingExtra
-from dygcn.live.search.nearest import rounding
+from dygcn.live.search.nearest import VectorCache, rounding
 
 AT = 10  # recall is measured at
 _FOR_A_LIST = 40  # vectors that its centre is learned from
 _ROUNDS = 8
 _SPARE = 8  # asked for beyond k: what float32 put in the wrong order, who is left out
 _MOST = 4096  # equally near ones that are put in order
-
-
-class UnitRows:
-    """A contiguous matrix of vectors of length one, and the node of each row."""
-
-    kind = "exact"
-
-    def __init__(self, dim: int) -> None:
-        self._rows: Float32 = np.zeros((0, dim), np.float32)
-        self._nodes: Nodes = np.zeros(0, np.int32)
-        self._place: Nodes = np.zeros(0, np.int32)  # by node; only that of a node which is in is looked at
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def put(self, nodes: Nodes, units: Float32) -> None:
-        """Add nodes that are not in the matrix, each once."""
-        if len(nodes) == 0:
-            return
-        end = self._count + len(nodes)
-        self._rows, self._nodes = grown(self._rows, end), grown(self._nodes, end)
-        self._place = grown(self._place, int(nodes.max()) + 1)
-        self._rows[self._count : end], self._nodes[self._count : end] = units, nodes
-        self._place[nodes] = np.arange(self._count, end)
-        self._count = end
-
-    def drop(self, nodes: Nodes) -> None:
-        """Remove nodes that are in the matrix; the last rows fill the gaps."""
-        end = self._count - len(nodes)
-        gone = self._place[nodes]
-        last = np.ones(len(nodes), np.bool_)
-        last[gone[gone >= end] - end] = False
-        moved = np.flatnonzero(last) + end
-        holes = gone[gone < end]
-        self._rows[holes], self._nodes[holes] = self._rows[moved], self._nodes[moved]
-        self._place[self._nodes[holes]] = holes
-        self._count = end
-
-    def candidates(self, query: Float32, k: int) -> Nodes:
-        """Return the k nearest rows and all that tie within rounding, unordered. `query` is a unit vector."""
-        n, k = self._count, min(k, self._count)
-        if k <= 0:
-            return self._nodes[:0]
-        scores = self._rows[:n] @ query
-        bar = np.partition(scores, n - k)[n - k]
-        return self._nodes[np.flatnonzero(scores >= bar - rounding(len(query)))]
 
 
 def load_faiss() -> tuple[Any, str]:
@@ -94,11 +49,8 @@ def sample_for(nodes: int) -> int:
 class InvertedLists:
     """Inverted lists of FAISS: unit vectors in the list of their nearest centre, replaced one by one."""
 
-    kind = "ivf"
-
-    def __init__(self, faiss: Any, sample: Float32, lists: int, seed: int, threads: int = 1) -> None:
+    def __init__(self, faiss: Any, sample: Float32, lists: int, seed: int) -> None:
         self._faiss = faiss
-        self._threads = threads
         dim = sample.shape[1]
         sample = sample[np.abs(sample).max(axis=1) > 0]
         if len(sample) == 0:  # every vector is zero: one list holds them
@@ -116,9 +68,9 @@ class InvertedLists:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Set FAISS's number of OpenMP threads for the block, then restore it: other libraries share it."""
+        """Let FAISS use one OpenMP thread in the block, then restore the number: other libraries share it."""
         before = self._faiss.omp_get_max_threads()
-        self._faiss.omp_set_num_threads(self._threads)
+        self._faiss.omp_set_num_threads(1)
         try:
             yield
         finally:
@@ -225,3 +177,122 @@ def fewest(share: Callable[[int], float], start: int, end: int, target: float) -
         middle = (low + high) // 2
         low, high = (middle, high) if share(middle) < target else (low, middle)
     return high
+
+
+_BLOCK, _SMALL_BLOCK = 1 << 14, 512
+
+
+class Cancelled(Exception):
+    """The build of an index was cancelled; its partial result was never used."""
+
+
+class Upkeep:
+    """Inverted lists that are kept in step with a state that changes; None while there are few vectors.
+
+    After `poll`, every node of the graph is either in the lists, with the vector it has now, or waits. With a
+    `guard`, waiting nodes stay in the lists with their old vectors.
+    """
+
+    def __init__(self, cache: VectorCache, guard: AbstractContextManager[Any] | None = None) -> None:
+        self._cache, self._state, self._changes = cache, cache.state, cache.changes
+        self.late = guard is not None
+        self.guard: AbstractContextManager[Any] = nullcontext() if guard is None else guard
+        self._block = _BLOCK if guard is None else _SMALL_BLOCK
+        self.backend: InvertedLists | None = None
+        self._held: Int8 = np.zeros(0, np.int8)  # by node: 1 if it is in the lists
+        self._position = 0  # in the record of changes: all up to it is in the lists
+        self.dirty: Nodes = np.empty(0, np.int32)  # nodes that wait, as of `poll`, the earliest move first
+        self._positions: Int64 = np.empty(0, np.int64)  # theirs in the record
+        self.cancelled = False
+
+    def poll(self) -> None:
+        """Read which nodes moved and which left; remove their old vectors from the lists."""
+        graph = self._state.graph
+        if self.backend is None:
+            return
+        if self._position == self._changes.last and len(self.backend) == len(graph):
+            return
+        self._reserve()
+        moves = self._changes.behind(self._position)
+        if not self.late:
+            self._drop(moves.nodes[self._held[moves.nodes] > 0])
+        here = np.flatnonzero(graph.present(moves.nodes))
+        self.dirty, self._positions = moves.nodes[here], moves.positions[here]
+        if not len(here):
+            self._position = self._changes.last
+        new = len(here) - int(self._held[self.dirty].sum(dtype=np.int64))
+        if len(self.backend) + new != len(graph):
+            # Departures are reported by id, when the number may be another's already: so it is looked for.
+            now = graph.here
+            self._drop(np.flatnonzero(self._held[: len(now)] > now).astype(np.int32))
+
+    def put(self, limit: int | None = None) -> int:
+        """Put the longest waiting nodes into the lists, after `poll`; return how many."""
+        taken = self.dirty[:limit]
+        if len(taken):
+            self._drop(taken[self._held[taken] > 0])
+            self._put(taken)
+            self._position = int(self._positions[len(taken) - 1])
+            self.dirty, self._positions = self.dirty[len(taken) :], self._positions[len(taken) :]
+        return len(taken)
+
+    def fill(self, backend: InvertedLists | None) -> Callable[[], None]:
+        """Put every node into empty lists, while the old ones answer; return the call that swaps them."""
+        with self.guard:  # one moment for all three: another thread may bring nodes in between
+            held = np.zeros(self._state.graph.ids.high, np.int8)
+            nodes, position = self._numbers(), self._changes.last
+        if backend is not None:
+            for some, units in self._units(nodes):
+                backend.put(some, units)
+            held[nodes] = 1
+
+        def swap() -> None:
+            self.backend, self._held, self._position = backend, held, position
+            self.dirty, self._positions = nodes[:0], self._positions[:0]
+
+        return swap
+
+    def everyone(self) -> Iterator[tuple[Nodes, Float32]]:
+        """Yield all nodes, in blocks, with their current vectors, whatever is in the lists."""
+        yield from self._units(self.numbers())
+
+    def numbers(self) -> Nodes:
+        """Return all nodes of the graph in ascending order."""
+        with self.guard:
+            return self._numbers()
+
+    def units(self, nodes: Nodes) -> Float32:
+        """Return the vectors of nodes, scaled to length one."""
+        blocks = [units for _, units in self._units(nodes)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, self._state.model.dim), np.float32)
+
+    def _numbers(self) -> Nodes:
+        return np.flatnonzero(self._state.graph.here).astype(np.int32)
+
+    def _reserve(self) -> None:
+        self._held = grown(self._held, self._state.graph.ids.high)
+
+    def _drop(self, nodes: Nodes) -> None:
+        if len(nodes) and self.backend is not None:
+            self.backend.drop(nodes)
+            self._held[nodes] = 0
+
+    def _put(self, nodes: Nodes) -> None:
+        for some, units in self._units(nodes):
+            if self.backend is not None:
+                self.backend.put(some, units)
+            self._held[some] = 1
+
+    def _units(self, nodes: Nodes) -> Iterator[tuple[Nodes, Float32]]:
+        held = 0.0
+        for start in range(0, len(nodes), self._block):
+            if self.cancelled:
+                raise Cancelled
+            if self.late:  # a lock that is taken again at once starves other threads
+                time.sleep(held)
+            some = nodes[start : start + self._block]
+            with self.guard:
+                begun = time.perf_counter()
+                read = self._cache.refresh(some)
+                held = time.perf_counter() - begun
+            yield some, to_units(*read)

@@ -20,7 +20,7 @@ from dygcn.live.search.backends import (
     AT,
     InvertedLists,
     RecallQuestions,
-    UnitRows,
+    Upkeep,
     ask,
     choose_probes,
     lists_for,
@@ -28,7 +28,6 @@ from dygcn.live.search.backends import (
     sample_for,
 )
 from dygcn.live.search.nearest import VectorCache, nearest_of_all, read_stale, top_k
-from dygcn.live.search.upkeep import Upkeep
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
 _WORSE = 0.02  # than with fresh centres: then fresh ones may help
@@ -46,7 +45,7 @@ class IndexStatus(msgspec.Struct, frozen=True):
     nodes: int  # that can be answered
     lists: int  # 0 for an exact index
     probes: int  # lists that a search reads
-    pending: int  # nodes that moved and are not in the index yet; the latest 256 are searched one by one
+    pending: int  # nodes whose vectors are to be read again; the latest 256 are searched beside the lists
     recall: float | None  # share of the true 10 nearest that was found when it was last measured
     measured_on: int  # nodes that were asked for it
     trained_at_nodes: int  # nodes when the centres of the lists were learned
@@ -57,10 +56,10 @@ class IndexStatus(msgspec.Struct, frozen=True):
 class NearestIndex:
     """Candidates for the nearest by cosine, of vectors that move: exact while few, FAISS IVF beyond.
 
-    `top_k` ranks them by the vectors as they are now: who moved and is not in the index yet is a candidate,
-    too. With a guard several threads may ask, and one may `refresh` and `measure` meanwhile: an index is
-    built beside the one that is asked, which it replaces when it is whole; while there is none, all vectors
-    are looked at. Without one, threads hold `lock` around every call.
+    `top_k` ranks them by the vectors as they are now: a node that moved and is not in the lists yet is a
+    candidate, too. While there are no lists, all vectors are searched. With a guard several threads may ask,
+    and one may `refresh` and `measure` meanwhile: lists are built beside those that are asked, and replace
+    them when complete. Without one, threads hold `lock` around every call.
     """
 
     def __init__(
@@ -70,15 +69,13 @@ class NearestIndex:
         exact_up_to: int = 20_000,  # nodes; with more, some lists of vectors are searched (extra ``ann``)
         probes: int | None = None,  # lists that a search reads; None: as many as a recall of 0.98 takes
         seed: int = 0,
-        threads: int = 1,  # of FAISS
         guard: AbstractContextManager[Any] | None = None,  # of another thread that changes the state
     ) -> None:
         at_least("exact_up_to", exact_up_to, 0)
         at_least("probes", 1 if probes is None else probes, 1)
-        at_least("threads", threads, 1)
         self._cache, self._state, self._dim = cache, cache.state, cache.state.model.dim
         self.lock, self._reading = threading.RLock(), threading.Lock()
-        self._exact_up_to, self._probes, self._seed, self._threads = exact_up_to, probes, seed, threads
+        self._exact_up_to, self._probes, self._seed = exact_up_to, probes, seed
         self._upkeep = Upkeep(cache, guard)
         self._guard = self._upkeep.guard
         self._trained_at = self._wanted = 0  # nodes and probes when the centres were learned
@@ -91,47 +88,55 @@ class NearestIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # FAISS cannot be copied: a copy is an index of the copied vectors, built when it is asked.
-        options: dict[str, Any] = {
-            "exact_up_to": self._exact_up_to,
-            "probes": self._probes,
-            "seed": self._seed,
-        }
-        return partial(NearestIndex, **options, threads=self._threads), (self._cache,)
+        options: dict[str, Any] = {"exact_up_to": self._exact_up_to, "probes": self._probes}
+        return partial(NearestIndex, **options, seed=self._seed), (self._cache,)
 
     # ---- keeping up --------------------------------------------------------------------------------
 
     def refresh(self, limit: int | None = None) -> int:
-        """Put moved vectors into the index; return how many nodes still wait for it.
+        """Put moved vectors into the lists, or read them again; return how many nodes still wait for it.
 
         The index is built anew if the graph has doubled or halved since its centres were learned, and
         measured if a fifth of its vectors were replaced; both may take seconds, whatever the limit.
         """
         at_least("limit", 0 if limit is None else limit, 0)
-        upkeep = self._upkeep
         if self._outgrown():  # without the guard: FAISS may have to be loaded
             self._best_recall = 1.0
             self._build()
             return 0
         self._put(limit)
-        many = upkeep.backend.kind == "ivf" and self._replaced > _MEASURED_AFTER * len(upkeep.backend)
+        lists = self._upkeep.backend
+        many = lists is not None and self._replaced > _MEASURED_AFTER * len(lists)
         if many and not self._measuring:  # a question of a measurement may refresh, too
             self.measure(_HELD_OUT)
-        return len(upkeep.dirty)
+        with self._guard:
+            return self._waiting()
+
+    def _waiting(self) -> int:
+        return len(self._cache.stale()) if self._upkeep.backend is None else len(self._upkeep.dirty)
 
     def cancel(self) -> None:
         """Stop the running build or measurement: its next step raises `Cancelled`."""
         self._upkeep.cancelled = True
 
     def _put(self, limit: int | None) -> None:
+        if self._upkeep.backend is None:
+            self._begun = self._begun or len(self._state.graph) > 0
+            self._read_stale(limit)
+            return
         with self.lock:
             with self._guard:
                 self._upkeep.poll()
             self._replaced += self._upkeep.put(limit)
             self._begun = self._begun or self._replaced > 0
 
+    def _read_stale(self, limit: int | None = None) -> None:
+        with self._reading:
+            read_stale(self._cache, self._guard, lambda: self._upkeep.cancelled, limit)
+
     def _outgrown(self) -> bool:
         nodes = len(self._state.graph)
-        if self._upkeep.backend.kind == "ivf":
+        if self._upkeep.backend is not None:
             return nodes >= 2 * self._trained_at or 2 * nodes <= self._trained_at
         if nodes <= self._exact_up_to:
             return False
@@ -147,22 +152,21 @@ class NearestIndex:
         """Build the index of all nodes from nothing, with fresh centres if there are many."""
         nodes = len(self._state.graph)
         if nodes <= self._exact_up_to or self._faiss is None:
-            self._swap(self._upkeep.fill(UnitRows(self._dim)), 0, 0)
+            self._swap(self._upkeep.fill(None), 0, 0)
+            self._read_stale()
             return
         if self._upkeep.late:
-            with self._reading:  # first, and in large parts: questions wait for these vectors
-                read_stale(self._cache, self._guard, lambda: self._upkeep.cancelled)
+            self._read_stale()  # first, and in large parts: questions wait for these vectors
         # The first that are drawn are asked later, so no centre is learned from them.
         with self._guard:
             drawn = self._state.graph.some_nodes(self._seed, _HELD_OUT + sample_for(nodes))
         sample = self._upkeep.units(drawn[_HELD_OUT:])
-        lists = InvertedLists(self._faiss, sample, lists_for(nodes), self._seed, self._threads)
+        lists = InvertedLists(self._faiss, sample, lists_for(nodes), self._seed)
         swap = self._upkeep.fill(lists)
         self._choose_probes(lists, 1)
         self._swap(swap, nodes, lists.probes)
 
     def _swap(self, swap: Callable[[], None], trained_at: int, wanted: int) -> None:
-        """Replace the backend by the new one."""
         with self.lock:
             swap()
             self._rebuilds += self._begun
@@ -194,32 +198,25 @@ class NearestIndex:
         if not unit.any():  # as near to one as to any other: the first by id
             with self._guard:
                 found = self._state.graph.nodes()[: k + 1]
-        elif self._upkeep.late:
-            found = self._near_late(unit, k + (leave_out >= 0))
         else:
             found = self._near(unit, k + (leave_out >= 0))
         others: Nodes = found[found != leave_out]
         return others
 
     def _near(self, unit: Float32, k: int) -> Nodes:
+        """Return candidates; with a guard, without waiting for a writer or for a build of the index."""
         upkeep = self._upkeep
-        upkeep.poll()
-        if len(upkeep.dirty) > (_BESIDE if upkeep.backend.kind == "ivf" else 0):
+        if upkeep.backend is None and not upkeep.late and self._outgrown():
             self.refresh()
-        return np.concatenate((upkeep.backend.candidates(unit, k), upkeep.dirty[-_BESIDE:]))
-
-    def _near_late(self, unit: Float32, k: int) -> Nodes:
-        """Return candidates without waiting for a writer or for a build of the index."""
-        upkeep = self._upkeep
-        if upkeep.backend.kind == "exact" and self._outgrown():
-            return nearest_of_all(self._cache, self._guard, self._reading, unit, 2 * k)
         with self.lock:
             with self._guard:
                 upkeep.poll()
-            if len(upkeep.dirty) > _BESIDE:
-                self._put(_AT_ONCE)
-            near = upkeep.backend.candidates(unit, 2 * k)  # some are no longer where they were
-            return np.concatenate((near, upkeep.dirty[-_BESIDE:]))
+            if upkeep.backend is not None and len(upkeep.dirty) > _BESIDE:
+                self._put(_AT_ONCE if upkeep.late else None)
+            if upkeep.backend is not None:
+                near = upkeep.backend.candidates(unit, 2 * k)  # some are no longer where they were
+                return np.concatenate((near, upkeep.dirty[-_BESIDE:]))
+        return nearest_of_all(self._cache, self._guard, self._reading, unit, 2 * k)
 
     def checked(self, vector: Float32 | list[float]) -> Float32:
         """Return a vector as a query; raise `OptionError` if it is none of `dim` finite numbers, or zero."""
@@ -251,7 +248,7 @@ class NearestIndex:
     def _improved(self, askers: Nodes, share: float) -> float:
         """Raise recall by more lists or by a rebuild; return the recall afterwards."""
         backend, old = self._upkeep.backend, False
-        if isinstance(backend, InvertedLists) and self._probes is None and backend.probes < backend.lists:
+        if backend is not None and self._probes is None and backend.probes < backend.lists:
             self._choose_probes(backend, backend.probes + 1)
             share = self._ask(askers)
             old = backend.probes > _TOO_MANY * self._wanted
@@ -299,14 +296,15 @@ class NearestIndex:
         """Return the state of the index, without reading any vector."""
         with self.lock, self._guard:
             self._upkeep.poll()
+            pending = self._waiting()
         backend = self._upkeep.backend
-        lists, probes = (backend.lists, backend.probes) if isinstance(backend, InvertedLists) else (0, 0)
+        lists, probes = (0, 0) if backend is None else (backend.lists, backend.probes)
         return IndexStatus(
-            kind=backend.kind,
+            kind="exact" if backend is None else "ivf",
             nodes=len(self._state.graph),
             lists=lists,
             probes=probes,
-            pending=len(self._upkeep.dirty),
+            pending=pending,
             recall=self._recall,
             measured_on=self._measured_on,
             trained_at_nodes=self._trained_at,

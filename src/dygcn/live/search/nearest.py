@@ -144,11 +144,14 @@ def top_k_of_each(
 
 
 def read_stale(
-    cache: VectorCache, guard: AbstractContextManager[Any], cancelled: Callable[[], bool] = lambda: False
+    cache: VectorCache,
+    guard: AbstractContextManager[Any],
+    cancelled: Callable[[], bool] = lambda: False,
+    limit: int | None = None,
 ) -> None:
-    """Read all stale vectors, in blocks, until done or cancelled."""
+    """Read all stale vectors, or so many, in blocks, until done or cancelled."""
     with guard:
-        stale = cache.stale()
+        stale = cache.stale()[:limit]
     for start in range(0, len(stale), _BLOCK):
         if cancelled():
             return
