@@ -42,7 +42,7 @@ def test_every_reader_hears_of_everyone_who_is_gone(strings, steps, most, look):
 def heard(departures, since, look, is_gone):
     number, found, last = departures.number_at(since), [], []
     while (run := departures.behind(number, look)) is not None:
-        assert 0 < len(run) <= look
+        assert 0 < len(run.numbers) <= look
         assert run.sequences.min() > since
         last += run.numbers.tolist()
         number = last[-1]
@@ -75,11 +75,3 @@ def test_those_who_came_back_go_first():
     departures.note(id_column([1, 2, 3, 4]), 1, everyone)
     departures.note(id_column([5]), 2, lambda ids: ids.values > 2)
     assert (departures.floor, departures.forgotten, len(departures)) == (0, 0, 3)
-
-
-def test_writing_down_one_by_one_keeps_few_runs():
-    departures = Departures(0, 10**6)
-    for sequence in range(1, 3001):
-        departures.note(id_column([sequence]), sequence, everyone)
-    assert len(departures) == 3000
-    assert len(departures._runs) < 15

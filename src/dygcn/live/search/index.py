@@ -214,7 +214,7 @@ class NearestIndex:
             if upkeep.backend is not None and len(upkeep.dirty) > _BESIDE:
                 self._put(_AT_ONCE if upkeep.late else None)
             if upkeep.backend is not None:
-                near = upkeep.backend.candidates(unit, 2 * k)  # some are no longer where they were
+                near = upkeep.backend.candidates(unit, 2 * k if upkeep.late else k)  # some moved
                 return np.concatenate((near, upkeep.dirty[-_BESIDE:]))
         return nearest_of_all(self._cache, self._guard, self._reading, unit, 2 * k)
 
