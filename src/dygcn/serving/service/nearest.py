@@ -16,9 +16,9 @@ from dygcn.engine.records import Float32, Nodes
 from dygcn.errors import OptionError, TornState, UnknownNode
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.finding import EVERY_KIND, check_kind, of_kind, own_kind
+from dygcn.live.search.backends import Cancelled
 from dygcn.live.search.index import IndexStatus, NearestIndex
 from dygcn.live.search.nearest import VectorCache, top_k
-from dygcn.live.search.backends import Cancelled
 from dygcn.schema import answers, requests
 from dygcn.serving.observing.events import note
 from dygcn.serving.service.cost_estimate import ROWS_RANKED, RowBudget
