@@ -82,8 +82,8 @@ THREAD_FAULTS = [
     Fault(
         "two threads at one row",
         "src/dygcn/engine/propagation/gathering.py",
-        "_list_pushes(frontier, senders, arcs.push, arcs.shift, mine, sums, marks, bits, work)",
-        "_list_pushes(frontier, senders, arcs.push, arcs.shift, (1 << 30) - 1, sums, marks, bits, work)",
+        "_list_pushes(frontier, arcs.push, arcs.shift, mine, sums, marks, work)",
+        "_list_pushes(frontier, arcs.push, arcs.shift, (1 << 30) - 1, sums, marks, work)",
         "tests/engine/propagation/test_threads.py::test_any_number_of_threads_gives_the_same_bits",
         "ThreadSanitizer: data race",
     ),

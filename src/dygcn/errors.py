@@ -1,48 +1,4 @@
-"""Every error that dygcn raises on purpose.
-
-::
-
-    DygcnError
-    ├── OptionError      (ValueError)    an argument that is not allowed
-    │   └── AmbiguousId                  an id without kind that nodes of several kinds have
-    ├── EventError       (ValueError)    an event that cannot be read or applied; its batch was not applied
-    │   └── CapacityError                a weight or degree too large for integer sums
-    ├── FeatureError     (ValueError)    features of the wrong shape, kind or size
-    ├── UnknownNode      (KeyError)      an id that has neither an edge nor features
-    ├── StaleChange      (RuntimeError)  vectors of a change were read after a later update
-    ├── TornState        (RuntimeError)  an update was interrupted halfway; recompute, or open again
-    ├── OpenTrial        (RuntimeError)  an update was asked for inside a trial, which would take it back
-    ├── ConcurrentUse    (RuntimeError)  a second thread called an embedding that one thread was using
-    ├── IndexNotReady    (RuntimeError)  an index is being built; ask again later
-    ├── FolderError      (OSError)       a saved folder that cannot be used
-    │   ├── MissingFolder                there is no such folder
-    │   ├── DamagedFolder                truncated, altered or contradicting itself
-    │   ├── UnsupportedFolder            whole, but from another format version
-    │   └── NoSuchPast                   a moment that is further back than is kept, or still to come
-    ├── StorageError     (OSError)       the durable log cannot be used
-    │   ├── DamagedLog                   a log that was altered or truncated
-    │   ├── WriteFailed                  a write failed; open the folder again to write more
-    │   └── FolderInUse                  another process has the folder open
-    ├── SequenceGap      (ValueError)    a client skipped a sequence
-    ├── ClusterError     (RuntimeError)  a shard cannot read what another one sent
-    ├── SourceError      (OSError)       a source that cannot be reached or read
-    ├── SinkError        (OSError)       a sink that cannot be reached or written to
-    │   └── OtherHistory                 a sink that holds rows of another history
-    ├── ServiceError     (OSError)       a service refused a request of a client, or gave no answer
-    │   └── Unreachable                  no answer came in time
-    │       └── UnknownOutcome           and events were on their way that a repeat might apply twice
-    ├── DatasetError     (LookupError)   a data set that is unknown, missing, or has another checksum
-    └── MissingExtra     (ImportError)   an optional package is not installed
-
-and every warning::
-
-    DygcnWarning         (UserWarning)
-    ├── NormBandWarning                  a rolled embedding explodes or collapses
-    ├── DriftWarning                     a rolled embedding predicts links worse than its base did
-    ├── ClockWarning                     a time far ahead of all earlier ones
-    ├── TrainingWarning                  part of the training had no effect
-    └── UncompiledWarning                dygcn was installed without a C compiler, and is slow
-"""
+"""Every error and warning that dygcn raises on purpose; `help(dygcn.errors)` draws their tree."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dygcn
-from dygcn.engine.propagation.threads import set_threads
+from dygcn.engine.propagation.spreading import set_threads
 from dygcn.errors import CapacityError
 from dygcn_lab.testbed.dense import twin_vectors
 from dygcn_lab.testbed.graphs import GraphOracle

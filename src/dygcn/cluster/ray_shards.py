@@ -23,7 +23,7 @@ from dygcn.cluster.shard_process import ShardProcess
 from dygcn.cluster.store import SnapshotFolder, fetch_folder, has_folder, leave_folder, read_note
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
-from dygcn.engine.propagation.threads import set_threads
+from dygcn.engine.propagation.spreading import set_threads
 from dygcn.errors import ClusterError, OptionError
 from dygcn.live.files import load_state, take_snapshot
 

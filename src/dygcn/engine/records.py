@@ -1,20 +1,4 @@
-"""READ FIRST: the records that packages pass to each other.
-
-An update passes ``engine.events`` -> ``engine.graph`` -> ``engine.propagation`` -> ``live``.
-
-========================  ===========================================  ==================================
-record                    made by                                      read by
-========================  ===========================================  ==================================
-`IdColumn`, `EventBatch`  ``engine.events`` (checked there, once)      ``engine.graph``
-`GraphDelta`              ``engine.graph`` (net effect of a batch)     ``engine.propagation``
-`FeatureDelta`            ``engine.features`` (changed rows of x)      ``engine.propagation``
-`Influence`               ``engine.propagation.rule`` (V_1..V_K)     the paper's rules
-`Changed`                 ``engine.propagation`` (changed nodes)       ``live``
-`Message`                 ``serving.sources`` (undecoded events)       ``engine.events.wire``, ``live``
-`ForgetEvent`             ``engine.events.wire`` (an id to forget)     ``live.durable``
-`History`                 ``live.durable`` (position in a log)         ``serving.sinks``, the change feed
-`Rows`                    ``live.durable`` (changed vectors)           ``serving.sinks``, the change feed
-========================  ===========================================  ==================================
+"""READ FIRST: the records that packages pass to each other; ARCHITECTURE.md draws who makes which.
 
 Users name nodes by their own *ids* (int64 or strings). `engine.graph` maps each id to a *node*, a dense int32
 number that is reused after the node left; `live` maps nodes back to ids, and turns a `Changed` into the

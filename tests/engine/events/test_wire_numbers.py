@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dygcn.engine.events import wire_json
+from dygcn.engine.events import wire
 from dygcn.engine.events.wire import decode_events
 from dygcn.engine.events.wire_numbers import BYTES_A_NUMBER, FEW, count_long_exponents, reads_slowly
 
@@ -94,7 +94,7 @@ def test_no_row_with_such_a_number_reaches_the_decoder_of_numbers(monkeypatch, f
             seen.append(counted(body.decode()))
             return self._whole.decode(body)
 
-    for table in (wire_json._EVENTS, wire_json._LISTS):
+    for table in (wire._EVENTS, wire._LISTS):
         monkeypatch.setitem(table, "int64", Watched(table["int64"]))
     decode_events(body_of(5000, "1e300", form), form, "int64")
     hidden = b'[{"src": 1, "dst": "x", "more": [' + b"1e300," * 5000 + b"1]}]"
@@ -103,7 +103,7 @@ def test_no_row_with_such_a_number_reaches_the_decoder_of_numbers(monkeypatch, f
 
 
 def test_a_decoder_that_is_handed_everything_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(wire_json, "reads_slowly", lambda body: False)
+    monkeypatch.setattr(wire, "reads_slowly", lambda body: False)
     with pytest.raises(AssertionError):
         test_no_row_with_such_a_number_reaches_the_decoder_of_numbers(monkeypatch, "json")
 

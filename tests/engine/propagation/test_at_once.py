@@ -144,7 +144,7 @@ class Spy:
     def order(self, *arguments):
         result = self._order(*arguments)
         if self._begun:
-            self.counts["MISPLACED" if result[2] else "DONE"] += 1
+            self.counts["MISPLACED" if result[1] else "DONE"] += 1
         return result
 
 

@@ -17,7 +17,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import Graph, apply_batch
 from dygcn.engine.propagation import ExactRule, spreading
-from dygcn.engine.propagation.threads import set_threads, side_by_side, threads
+from dygcn.engine.propagation.spreading import set_threads, side_by_side, threads
 from dygcn.errors import OptionError
 
 LEAST = 200  # pushes that are shared here, so that small graphs will do
@@ -91,7 +91,7 @@ def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
     gather = spreading.gather_part
 
     def miss(*arguments):
-        before, mine, after = arguments[:3], arguments[3], arguments[4:]
+        before, mine, after = arguments[:2], arguments[2], arguments[3:]
         return gather(*before, mine & (mine - 1), *after)
 
     expected = played(1, False, False)
@@ -164,7 +164,7 @@ from tests.engine.propagation.test_threads import LEAST, played
 
 spreading.SHARED = LEAST
 expected = played(3, False, False)  # now there are threads
-threads = sys.modules["dygcn.engine.propagation.threads"]
+threads = sys.modules["dygcn.engine.propagation.spreading"]
 pool = threads._pool
 child = os.fork()
 if child == 0:

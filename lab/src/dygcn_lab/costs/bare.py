@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dygcn.engine.propagation import ExactRule, kernels, spreading
 from dygcn.engine.propagation.gathering import MessageBuffer, Work
+from dygcn.engine.propagation.spreading import side_by_side
 from dygcn.engine.propagation.sum_rows import SumRows
-from dygcn.engine.propagation.threads import side_by_side
 from dygcn.engine.records import Int32, Int64, Nodes, Stored
 from dygcn_lab.costs.timing import timed
 
@@ -79,17 +79,16 @@ class Bare:
         self._copy_layout()
         return sum(len(additions.row) for additions, _, _ in self.kept)
 
-    def _keep_and_add(
-        self, found: int, work: Work, sums: SumRows, frontier: MessageBuffer, *more: Any
-    ) -> int:
+    def _keep_and_add(self, work: Work, sums: SumRows, frontier: MessageBuffer, *more: Any) -> int:
         k, given = next(k for k, one in enumerate(self._rule.sums) if one.arrays is sums), work.arrays
+        found = work.found
         receivers, first = given.receivers[:found].copy(), given.first[: found + 1].copy()
         listed = given.sorted_row[: first[-1]].copy(), given.sorted_factor[: first[-1]].copy()
         additions = Additions(k + 1, receivers, first, *listed, frontier.arrays.table.copy())
         self.kept.append(
             (additions, self._rule.sums[k].slot[receivers], self._rule.sums[k].degree[receivers])
         )
-        return _add_part(found, work, sums, frontier, *more)
+        return _add_part(work, sums, frontier, *more)
 
     def repeat(self, kept: Kept, parts: int = 1) -> float:
         """Do additions that were kept, and nothing else; return seconds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -32,7 +32,6 @@ class GraphEdges:
 
     graph: Any
     reader: Reader
-    rows: bool = False  # whether it is also an iterable of bare rows
 
 
 def recognise(events: object) -> object:
@@ -41,8 +40,6 @@ def recognise(events: object) -> object:
     libraries = {str(kind.__module__).partition(".")[0] for kind in type(events).__mro__}
     if "polars" in libraries:
         return _polars(events)
-    if "networkx" in libraries and _is_edge_view(events):
-        return GraphEdges(events, _edge_view, rows=True)
     for library, attribute, reader in _GRAPHS:
         if library in libraries and hasattr(events, attribute):
             return GraphEdges(events, reader)
@@ -78,7 +75,6 @@ def _sorted(rows: NDArray[np.bool_], *columns: NDArray[Any]) -> list[NDArray[Any
 
 
 def _both_ways(columns: Columns) -> Columns:
-    """Add the reverse of every edge right after the edge."""
     reverse = columns | {"src": columns["dst"], "dst": columns["src"]}
     return {
         name: list(chain.from_iterable(zip(values, reverse[name], strict=True)))
@@ -119,7 +115,11 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
 
     Where all nodes have the attribute `bipartite`, it is their kind.
     """
-    columns = _with_data(list(graph.edges(data=True)), names)
+    rows = list(graph.edges(data=True))
+    columns: Columns = {"src": [row[0] for row in rows], "dst": [row[1] for row in rows]}
+    if rows:
+        there = list(dict.fromkeys(chain.from_iterable(row[-1] for row in rows)))
+        columns |= _attributes(names, there, lambda name: [row[-1].get(name) for row in rows])
     columns = _both_ways(columns) if directed and not graph.is_directed() else columns
     side = dict(graph.nodes(data="bipartite"))
     if None in side.values() or len(set(side.values())) < 2:
@@ -129,40 +129,6 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
     if kinds is not None and len(known) == len(kinds) and not set(called.values()) <= set(kinds):
         called = dict(zip(known, kinds, strict=True))
     return columns | {f"{end}_kind": [called[side[node]] for node in columns[end]] for end in ("src", "dst")}
-
-
-def _is_edge_view(view: object) -> bool:
-    """Return whether a value is `G.edges` of networkx, with or without data."""
-    kind = type(view).__name__
-    return "Edge" in kind and ("Data" not in kind or hasattr(view, "_data"))
-
-
-def _edge_view(view: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read `G.edges`, and `G.edges(data=...)`, whose last column is what `data` says."""
-    rows, data = list(view), getattr(view, "_data", False)
-    if data is False:
-        if names:
-            raise OptionError("G.edges has no attributes that could be named; pass G, or G.edges(data=True)")
-        rows = [(row[0], row[1], {}) for row in rows]
-    elif data is not True:
-        if data not in [names.possible.get(field) for field in ("t", "weight", "relation")]:
-            raise EventError(
-                f"the last column is the edge attribute {shown(data)}; is it a weight or a time? "
-                f"say weight={shown(data)} or t={shown(data)}, or relation={shown(data)}"
-            )
-        rows = [(row[0], row[1], {data: row[-1]}) for row in rows]
-    columns = _with_data(rows, names)
-    return _nodes_checked(columns) if kinds is None else columns
-
-
-def _with_data(rows: Sequence[Sequence[Any]], names: ColumnNames) -> Columns:
-    """Return the columns of rows (node, node, ..., dict of attributes)."""
-    data: list[Mapping[str, Any]] = [row[-1] for row in rows]
-    there = list(dict.fromkeys(chain.from_iterable(data)))
-    ends = {"src": [row[0] for row in rows], "dst": [row[1] for row in rows]}
-    if not rows:
-        return ends
-    return ends | _attributes(names, there, lambda name: [one.get(name) for one in data])
 
 
 def _nodes_checked(columns: Columns) -> Columns:

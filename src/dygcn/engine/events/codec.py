@@ -66,10 +66,7 @@ def read_events(
 
 
 def read_graph(
-    events: object,
-    directed: bool | None = None,
-    kinds: object = None,
-    **options: Unpack[ColumnOptions],
+    events: object, directed: bool | None = None, kinds: object = None, **options: Unpack[ColumnOptions]
 ) -> tuple[str, EventBatch]:
     """Read the events of a new graph, as `read_events` does; also return the type of their ids.
 
@@ -122,7 +119,7 @@ def read_update(
     sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
     if sides and all(_has_names(side) for side, _ in sides):
         _unwanted(names)
-    if sides and not any(_may_be_named(side) for side, _ in sides):
+    if sides and not any(_has_names(side) for side, _ in sides):
         _unwanted_names(names)
     parts = [read_pairs(side, op, ids, names, directed) for side, op in sides]
     parts = [part for part in parts if len(part)] or parts[:1] or [read_events([])]
@@ -142,10 +139,7 @@ def read_pairs(
 ) -> EventBatch:
     """Read the edges of ``update(add=...)`` or ``update(remove=...)``: events that carry no `op`."""
     pairs = _listed(pairs)
-    if _has_names(pairs):
-        names = replace(names, rows=None)
-    elif not _may_be_named(pairs):
-        names = replace(names, named={}, shared_ids=False)
+    names = replace(names, rows=None) if _has_names(pairs) else replace(names, named={}, shared_ids=False)
     found = _columns(pairs, ids, names, directed, pairs=True)
     if found.get("op") is not None:
         raise EventError(
@@ -177,7 +171,7 @@ def _listed(events: object) -> object:
     events = recognise(events)
     if isinstance(events, np.ndarray):
         return events if events.ndim else [events.item()]
-    if _has_names(events) or isinstance(events, GraphEdges):
+    if _has_names(events):
         return events
     if isinstance(events, Iterable):
         return list(events)
@@ -185,20 +179,13 @@ def _listed(events: object) -> object:
 
 
 def _has_names(events: object) -> bool:
-    """Return whether events have named columns; the edges of networkx, sets and mappings do not."""
+    """Return whether events have named columns or attributes; sets of pairs do not."""
     if isinstance(events, list):
         return bool(events) and all(isinstance(item, Mapping) for item in events)
-    if isinstance(events, GraphEdges):
-        return not events.rows
-    tables = (str, os.PathLike, EventBatch, pa.Table, pa.RecordBatch, Mapping)
+    tables = (str, os.PathLike, EventBatch, GraphEdges, pa.Table, pa.RecordBatch, Mapping)
     return hasattr(events, "__arrow_c_stream__") or (
         isinstance(events, tables) and not isinstance(events, Set)
     )
-
-
-def _may_be_named(events: object) -> bool:
-    """Return whether names may be given: to tables, graphs, and the edges of a networkx graph."""
-    return _has_names(events) or isinstance(events, GraphEdges)
 
 
 def _unwanted(names: ColumnNames) -> None:
@@ -228,13 +215,12 @@ def _columns(
     if kinds is None and ids is not None and (known := kinds_of(ids)) is not None:
         kinds = known.names
     directed = directed if kinds is None else None  # an edge and its reverse are of different kinds
-    if isinstance(events, GraphEdges) and names.rows is None:
-        return events.reader(events.graph, names, directed, kinds)
     if not _has_names(events):
         _unwanted_names(names)
-        rows = list(events.graph) if isinstance(events, GraphEdges) else events
-        return _from_rows(rows, names.rows, directed, pairs)
+        return _from_rows(events, names.rows, directed, pairs)
     _unwanted(names)
+    if isinstance(events, GraphEdges):
+        return events.reader(events.graph, names, directed, kinds)
     if isinstance(events, EventBatch):
         if names:
             raise OptionError("these events were read before; src=, dst=, t=, op= and weight= name columns")
@@ -358,5 +344,4 @@ def _ends(
 
 
 def _keys(rows: list[Mapping[str, Any]]) -> list[str]:
-    """Return the keys of all rows, in the order of their first mention."""
     return list(dict.fromkeys(name for row in rows for name in row))

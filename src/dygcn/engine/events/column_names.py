@@ -209,13 +209,11 @@ def _of_one_kind(one: str, other: str) -> bool:
 
 
 def _without_beginning(one: str, other: str) -> tuple[str, str]:
-    """Return two texts without their common prefix."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     return one[same:], other[same:]
 
 
 def _meant(name: str, there: Sequence[str]) -> str:
-    """Return "; did you mean ...?" if a column has nearly this name, else ""."""
     near = get_close_matches(name, there[:_COMPARED], 1)
     return f"; did you mean {shown(near[0])}?" if near else ""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+
+from dygcn.engine.records import Bytes, IdColumn, Int64, UInt64
 
 try:
     import cython
@@ -13,8 +13,6 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine._native import word
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bytes, IdColumn, Int64, UInt64
 
 _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3

@@ -145,7 +145,6 @@ def _id_faults(values: Any, name: str) -> Iterator[Faults]:
 
 
 def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:
-    """Return the rows without a time where other good rows have one."""
     good = np.ones(len(missing), bool)
     good[list(found)] = False
     return np.flatnonzero(missing & good).tolist() if (good & ~missing).any() else []

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Iterable
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
@@ -14,7 +13,6 @@ import pyarrow.ipc
 from dygcn.engine.events.column_names import COLUMNS, FIELDS, KINDS
 from dygcn.engine.events.columns import IDS_ALLOWED, MAX_ID_BYTES, is_relation_type, numbers
 from dygcn.engine.events.row_errors import OP_WORDS, Columns, MessageTable, TooManyRows, Unreadable
-from dygcn.engine.records import Int32
 from dygcn.errors import EventError
 
 MAX_BATCHES = 1_000
@@ -56,10 +54,13 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
         if message.type in ("record batch", "dictionary") and _is_compressed(message):
             raise Unreadable("the batches are compressed; write the stream without compression")
     with pa.ipc.open_stream(body) as reader:
-        names = reader.schema.names
+        names, types = reader.schema.names, reader.schema.types
     for name in fields:
         if names.count(name) > 1:
             raise Unreadable(f"there are two columns {name!r}; rename one")
+    for name, kind in zip(names, types, strict=True):  # views may point anywhere, many to the same bytes
+        if name in fields and pa.types.is_string_view(getattr(kind, "value_type", kind)):
+            raise Unreadable(f"column {name!r} holds string views; send plain strings")
     if not {"src", "dst"} <= set(names):
         raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")
     wanted = [at for at, name in enumerate(names) if name in fields]
@@ -71,9 +72,6 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
                 raise TooManyRows(limit)
             if number == MAX_BATCHES:  # each of them brings the whole dictionary again
                 raise Unreadable(f"there are more than {MAX_BATCHES:,} batches; write larger ones")
-            batch.validate()
-            for column in batch.columns:
-                _refuse_overlaps(column, len(body))
             batch.validate(full=True)
             yield batch
 
@@ -147,50 +145,16 @@ def _ids(words: pa.Array, name: str, kind: str) -> pa.Array:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _refuse_overlaps(column: pa.Array, size: int) -> None:
-    """Refuse many long views of the same few bytes, which would take hours to read."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary
-    if not pa.types.is_string_view(column.type) or not len(column):
-        return
-    lengths = _views(column)[:, 0].astype(np.int64)
-    lengths[column.is_null().to_numpy(zero_copy_only=False)] = 0
-    if lengths.max() > MAX_ID_BYTES and lengths.clip(0).sum() > size:
-        raise Unreadable(f"string views of more than {MAX_ID_BYTES} bytes that overlap; send plain strings")
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _short(words: pa.Array) -> pa.Array:
     """Return text as large_string, with overlong values cut: a few words may stand for many."""
     if not _is_text(words.type):
         return words
-    text = _from_views(words) if pa.types.is_string_view(words.type) else words.cast(pa.large_string())
+    text = words.cast(pa.large_string())
     longest = pc.max(pc.binary_length(text)).as_py() or 0
     return pc.utf8_slice_codeunits(text, 0, MAX_ID_BYTES + 1) if longest > MAX_ID_BYTES else text
-
-
-def _from_views(words: pa.Array) -> pa.Array:
-    """Return views as plain strings.
-
-    Arrow reads the views of empty cells without checking them: they may point anywhere,
-    and following them ends the process.
-    """
-    empty = words.is_null().to_numpy(zero_copy_only=False)
-    if not len(words):
-        return pa.array([], pa.large_string())
-    views = _views(words).copy()
-    views[empty] = 0
-    checked = pa.Array.from_buffers(words.type, len(words), [None, pa.py_buffer(views), *words.buffers()[2:]])
-    text = checked.cast(pa.large_string())
-    return pc.if_else(pa.array(empty), pa.scalar(None, pa.large_string()), text) if empty.any() else text
-
-
-def _views(words: pa.Array) -> Int32:
-    """Return the views of a string_view array, (n, 4): length, prefix, buffer and offset there."""
-    views = np.frombuffer(words.buffers()[1], np.int32, 4 * (words.offset + len(words)))
-    return views.reshape(-1, 4)[words.offset :]
 
 
 def _operations(column: pa.Array) -> pa.Array:

@@ -6,17 +6,15 @@ take 0.03: six bytes of a body would hold the interpreter for as long as six kil
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+
+from dygcn.engine.records import Bytes
 
 try:
     import cython
 except ImportError:
     from dygcn.engine import _native as cython
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bytes
 
 FEW, BYTES_A_NUMBER = 16, 2048  # numbers that any body may have, and one more for so many bytes
 _QUOTE, _ESCAPE, _PLUS, _MINUS, _ZERO, _NINE = 34, 92, 43, 45, 48, 57  # bytes of "\\+-09

@@ -6,9 +6,9 @@ searched by looking at all of them; a hub has its arcs in a table beside, so tha
 on it costs more than on a leaf.
 
 A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
-was removed and is remembered (see `memory`).
+was removed and is remembered (see `ageing`).
 
-Beside each weight there may be the last contact of the pair and its count (see `contacts`): they move with
+Beside each weight there may be the last contact of the pair and its count (see `ageing`): they move with
 the arc and are forgotten with it, so they need no table. Of an undirected pair they stand beside both arcs.
 """
 
@@ -125,5 +125,4 @@ class Adjacency:
 
 
 def _flat(nodes: Nodes) -> Nodes:
-    """Return nodes as loops take them: contiguous int32."""
     return np.ascontiguousarray(nodes, np.int32)

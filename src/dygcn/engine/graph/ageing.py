@@ -27,15 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.engine.graph import ghosts, lapses
+from dygcn.engine.graph import lapses, pairs
 from dygcn.engine.graph.adjacency import Adjacency
 from dygcn.engine.graph.constants import FOUND, LAPSE, LOWER, NEVER
 from dygcn.engine.graph.delta import touch_ends
-from dygcn.engine.graph.ghosts import GhostArrays
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.lapses import Lapses
 from dygcn.engine.graph.pairs import (
     DueQueue,
+    GhostArrays,
     count_due,
     keys_due,
     new_queue,
@@ -140,7 +140,7 @@ class Memory:
 
     def take_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Remove from the queue, and return, the pairs whose ghosts may weigh less at this time."""
-        return _ends_of(np.unique(ghosts.take_due(self.arrays, clock)))
+        return _ends_of(np.unique(pairs.take_due(self.arrays, clock)))
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Return the pairs that `take_due` would return, without removing them."""
@@ -150,14 +150,14 @@ class Memory:
 
     def recall(self, a: Nodes, b: Nodes) -> tuple[Int64, Float64]:
         """Return the full weight and the removal time of each pair's ghost; 0 where there is none."""
-        return ghosts.recalled(self.arrays, a, b)
+        return pairs.recalled(self.arrays, a, b)
 
     def remember(self, a: Nodes, b: Nodes, weight: Int64, t: Float64) -> None:
         """Write the ghost of each pair; weight 0 removes it."""
         if len(self._queue) > 4 * len(self) + 4096:
             self.rebuild_heap()
         self._reserve(len(a))
-        ghosts.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
+        pairs.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
 
     def _reserve(self, new: int) -> None:
         slots, table = int(self._counts[0]) + new, table_with_capacity(self._table, new)
@@ -171,7 +171,7 @@ class Memory:
         """Rebuild the queue with one entry per ghost: frequent changes of an edge would fill it."""
         fresh = {"_queue": new_queue(len(self))}
         now = vars(self) | fresh
-        ghosts.queue_all(GhostArrays(*(now[name] for name in _OF_GHOSTS)), self.clock, self.half_life)
+        pairs.queue_all(GhostArrays(*(now[name] for name in _OF_GHOSTS)), self.clock, self.half_life)
         self._replace(**fresh)
 
 
@@ -220,7 +220,6 @@ class Expiry:
         return codes
 
     def _insert(self, events: NodeEvents, count: int, codes: Int16 | None) -> Int16 | None:
-        """Insert the removals that the loop found, each before its event."""
         at, keys, times = (one[:count] for one in self.arrays.arrays[2:5])
         events.src = np.insert(events.src, at, keys >> 32)
         events.dst = np.insert(events.dst, at, keys & LOWER)
@@ -253,7 +252,6 @@ class Expiry:
         return self.queue if wider is self.queue else self._replace(wider)
 
     def _reserve_found(self, most: int) -> None:
-        """Grow the lists of edges that leave to `most` entries."""
         *front, at, keys, times, unqueued, counts = self.arrays.arrays
         wider = grown(unqueued, int(counts[0]) + most)
         if most > len(at) or wider is not unqueued:

@@ -30,9 +30,10 @@ cdef class ArcArrays(Holder):
 cdef int64_t slot_of(ArcArrays arcs, int64_t node, int64_t other) noexcept nogil
 cdef void _ask_for_node(ArcArrays arcs, int64_t node) noexcept nogil
 cdef void _ask_for_arc(ArcArrays arcs, int64_t node, int64_t other) noexcept nogil
+@cython.locals(contacts=bint)
 cdef void look_up(
     ArcArrays arcs, int64_t n, const int32_t[::1] nodes, const int32_t[::1] other, int64_t[::1] found,
-    bint contacts, double[::1] last, float[::1] count_at_last,
+    double[::1] last, float[::1] count_at_last,
 ) noexcept nogil
 
 @cython.locals(size=int64_t)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.constants import FAR, FEW, NEAR, NEVER, SMALLEST_BLOCK
+from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
 
 try:
     import cython
@@ -16,11 +17,6 @@ if not cython.compiled:
     from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_8, prefetch_32, prefetch_64
     from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_prefetch, pair_put, pair_slot
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dygcn.engine.records import Float32, Float64, Int32, Int64, Nodes
 
 
 class ArcArrays(Holder):
@@ -70,16 +66,11 @@ def _ask_for_arc(arcs: ArcArrays, node: int, other: int) -> None:
 
 
 def look_up(
-    arcs: ArcArrays,
-    n: int,
-    nodes: Nodes,
-    other: Nodes,
-    found: Int64,
-    contacts: bool,
-    last: Float64,
-    count_at_last: Float32,
+    arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, found: Int64, last: Float64, count_at_last: Float32
 ) -> None:
-    """Write the stored weight of each of n arcs, 0 where there is none, and (if wanted) its contacts."""
+    """Write the stored weight of each of n arcs, 0 where there is none; also its contacts, if wanted."""
+    # An empty pool has no times either way.
+    contacts = len(last) > 0 and (len(arcs.times) > 0 or len(arcs.others) == 0)
     for i in range(n):
         if i + FAR < n:
             _ask_for_node(arcs, nodes[i + FAR])
@@ -231,7 +222,6 @@ def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> No
 
 
 def _move(arcs: ArcArrays, node: int, at: int, to: int) -> None:
-    """Copy an arc to another slot of its block."""
     base = arcs.start[node]
     arcs.others[base + to] = arcs.others[base + at]
     arcs.weights[base + to] = arcs.weights[base + at]
@@ -294,7 +284,6 @@ def tier_is_due(arcs: ArcArrays, node: int, count: int, heavy_from: int) -> bool
 
 
 def _swap(arcs: ArcArrays, node: int, a: int, b: int) -> None:
-    """Exchange two arcs of a block."""
     base = arcs.start[node]
     other, weight = arcs.others[base + a], arcs.weights[base + a]
     if len(arcs.times) > 0:
@@ -360,7 +349,7 @@ def look_up_arcs(
     looked = np.empty(size, np.int64), np.empty(kept), np.empty(kept, np.float32)
     found, last, count_at_last = looked
     with cython.nogil:
-        look_up(arcs, len(nodes), nodes, other, found, contacts, last, count_at_last)
+        look_up(arcs, len(nodes), nodes, other, found, last, count_at_last)
     return looked
 
 

@@ -17,7 +17,4 @@ CAME, WENT, IDLE, TOUCHED, MOVED, EDGES, UNCHANGED, MISSING, LOOPS, FOUND = rang
 AGE, LAPSE = 0, -2
 # Instead of the pair of an event that names none.
 UNKNOWN, LOOP = -1, -2
-# What an event was: no contact; a contact that parted the pair, found it linked, or linked it; an edge that
-# expired, which is no contact.
-NO_CONTACT, PARTED, LINKED, MET, LAPSED = range(5)
 NEVER = -inf  # the time of a contact of which no time is known, and of none

@@ -3,9 +3,8 @@ from libc.math cimport exp2
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._holder cimport Holder
 from dygcn.engine._native cimport prefetch_64
-from dygcn.engine.graph.arcs cimport ArcArrays
-from dygcn.engine.graph.ghosts cimport GhostArrays, ghost_weight
-from dygcn.engine.graph.pairs cimport pair_home, pair_key
+from dygcn.engine.graph.arcs cimport ArcArrays, look_up
+from dygcn.engine.graph.pairs cimport GhostArrays, ghost_weight, pair_home, pair_key
 from dygcn.engine.graph.ticks cimport Ticks, stamp
 
 cdef int64_t AGE
@@ -93,6 +92,9 @@ cdef int64_t number_pairs(
 @cython.locals(at=int64_t, mask=int64_t, p=int64_t)
 cdef int64_t seat_of(BatchArrays batch, int64_t a, int64_t b) noexcept nogil
 cpdef int64_t find_pairs(BatchArrays batch, const int32_t[::1] src, const int32_t[::1] dst, bint directed)
+
+@cython.locals(found=int64_t)
+cdef int64_t find_stored(GraphArrays graph, EventArrays events) noexcept nogil
 
 @cython.locals(unchanged=int64_t, missing=int64_t, loops=int64_t, p=int64_t)
 cdef void play(

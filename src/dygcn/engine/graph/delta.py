@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +13,15 @@ from dygcn.engine.graph.constants import (
     FOUND,
     IDLE,
     LAPSE,
-    LAPSED,
-    LINKED,
     LOOP,
     LOOPS,
-    MET,
     MISSING,
     NEVER,
-    NO_CONTACT,
-    PARTED,
     UNCHANGED,
     UNKNOWN,
     WENT,
 )
+from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 try:
     import cython
@@ -36,14 +32,14 @@ if not cython.compiled:
 
     from dygcn.engine._holder import Holder
     from dygcn.engine._native import prefetch_64
-    from dygcn.engine.graph.ghosts import ghost_weight
-    from dygcn.engine.graph.pairs import pair_home, pair_key
+    from dygcn.engine.graph.arcs import look_up
+    from dygcn.engine.graph.pairs import ghost_weight, pair_home, pair_key
     from dygcn.engine.graph.ticks import stamp
 
-if TYPE_CHECKING:
-    from typing import Any
 
-    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
+# What an event was: no contact; a contact that parted the pair, found it linked, or linked it; an edge that
+# expired, which is no contact.
+NO_CONTACT, PARTED, LINKED, MET, LAPSED = range(5)
 
 
 # ---- holders ----------------------------------------------------------------------------------------------
@@ -69,7 +65,7 @@ class BatchArrays(Holder):
         self.a, self.b, self.old, self.new, self.last, self.count = arrays[:6]
         # Of each pair: full weight and time of removal of its ghost, where removed edges leave one.
         self.ghosts, self.ghost_t = arrays[6:8]
-        # Of each event: its pair, or `UNKNOWN` or `LOOP`; what it was (see `constants`).
+        # Of each event: its pair, or `UNKNOWN` or `LOOP`; what it was (see above).
         self.pair_of, self.mark = arrays[8:10]
         # Of each pair: its seat in the table; the table, a power of two long, empty (-1) between batches.
         self.seat, self.table = arrays[10:12]
@@ -168,6 +164,15 @@ def find_pairs(batch: BatchArrays, src: Nodes, dst: Nodes, directed: bool) -> in
     return found
 
 
+def find_stored(graph: GraphArrays, events: EventArrays) -> int:
+    """Number the pairs that events name, look up what is stored of them; return how many there are."""
+    found = number_pairs(graph.batch, events.src, events.dst, graph.directed)
+    look_up(
+        graph.pull, found, graph.batch.a, graph.batch.b, graph.batch.old, graph.batch.last, graph.batch.count
+    )
+    return found
+
+
 # ---- events ------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +230,6 @@ def play(
 
 
 def _is_forgotten(batch: BatchArrays, pair: int, clock: float, half_life: float) -> bool:
-    """Return whether a pair's ghost has no weight left."""
     full = batch.ghosts[pair]
     return full > 0 and ghost_weight(full, batch.ghost_t[pair], clock, half_life) == 0
 

@@ -9,9 +9,10 @@ secret is two random words of one table. Copies of the table share it, and it is
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
+
+from dygcn.engine.records import Bytes, UInt64
 
 try:
     import cython
@@ -20,8 +21,6 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine._native import folded, word
 
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bytes, UInt64
 
 _INIT_0, _INIT_1 = 0x736F6D6570736575, 0x646F72616E646F6D
 _INIT_2, _INIT_3 = 0x6C7967656E657261, 0x7465646279746573

@@ -280,7 +280,6 @@ class IdMap:
         return self._table[self._table >= 0]
 
     def _rebuilt(self, size: int) -> Nodes:
-        """Return a table of another size with the same nodes."""
         table = np.full(size, -1, np.int32)
         loops.rebuild_table(self._live(), table, self.hashes)
         return table
@@ -356,5 +355,4 @@ class IdMap:
 
 
 def _bytes_of(column: IdColumn) -> int:
-    """Return the total length of the strings of a column."""
     return 0 if column.data is None else int(column.values[-1] - column.values[0])

@@ -6,11 +6,12 @@ A node stands in the table where `hashes`, the keyed hash of its id (see `hashin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.constants import FAR
+from dygcn.engine.records import Bytes, Int8, Int32, Int64, Nodes, UInt64
 
 try:
     import cython
@@ -21,9 +22,6 @@ if not cython.compiled:
     from dygcn.engine._native import prefetch_32, word
     from dygcn.engine.events.keys import key_of_int, key_of_string
     from dygcn.engine.graph.hashing import hash_of_bytes, hash_of_word
-
-if TYPE_CHECKING:
-    from dygcn.engine.records import Bytes, Int8, Int32, Int64, Nodes, UInt64
 
 
 class IdArrays(Holder):

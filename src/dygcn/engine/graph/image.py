@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dygcn.engine.graph.constants import LOOP
-from dygcn.engine.graph.ghosts import weights_left
+from dygcn.engine.graph.pairs import weights_left
 from dygcn.engine.graph.staging import StagedPairs
 from dygcn.engine.graph.store import Graph
 from dygcn.engine.graph.transaction import Transaction

@@ -1,8 +1,8 @@
 cimport cython
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 from dygcn.engine._holder cimport Holder
-from dygcn.engine.graph.arcs cimport ArcArrays, look_up, slot_of
-from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, number_pairs, seat_of
+from dygcn.engine.graph.arcs cimport ArcArrays, slot_of
+from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, find_stored, seat_of
 from dygcn.engine.graph.pairs cimport DueQueue, pair_key, put_due, take_first
 
 cdef int64_t FOUND
@@ -39,7 +39,6 @@ cdef void _happen(Lapses lapses, BatchArrays batch, int64_t p, int64_t new, doub
     slot=int64_t, at=int64_t,
 )
 cdef int64_t _let_go(
-    Lapses lapses, BatchArrays batch, ArcArrays pull, const int64_t[::1] first, int64_t[::1] value,
-    int64_t i, double now, int64_t count,
+    Lapses lapses, GraphArrays graph, const int64_t[::1] first, int64_t[::1] value, int64_t i, double now, int64_t count
 ) noexcept nogil
 cdef void _note_unqueued(Lapses lapses, int64_t key) noexcept nogil

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dygcn.engine.graph.constants import FOUND, LOWER, NEVER
+from dygcn.engine.records import Float64, Int64
 
 try:
     import cython
@@ -12,14 +13,10 @@ except ImportError:
     from dygcn.engine import _native as cython
 if not cython.compiled:
     from dygcn.engine._holder import Holder
-    from dygcn.engine.graph.arcs import ArcArrays, look_up, slot_of
-    from dygcn.engine.graph.delta import BatchArrays, EventArrays, GraphArrays, number_pairs, seat_of
+    from dygcn.engine.graph.arcs import ArcArrays, slot_of
+    from dygcn.engine.graph.delta import BatchArrays, EventArrays, GraphArrays, find_stored, seat_of
     from dygcn.engine.graph.pairs import pair_key, put_due, take_first
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dygcn.engine.records import Float64, Int64
 NO_EFFECT = -1
 
 
@@ -78,15 +75,11 @@ def find(
     """
     now, last_of_all, count = float(before), len(events.op), 0
     with cython.nogil:
-        found = number_pairs(graph.batch, events.src, events.dst, graph.directed)
-        look_up(
-            graph.pull, found, graph.batch.a, graph.batch.b, graph.batch.old,
-            True, graph.batch.last, graph.batch.count,
-        )  # fmt: skip
+        found = find_stored(graph, events)
         _begin(graph.batch, found)
         for i in range(last_of_all + 1):
             now = max(now, seen[i] if i < last_of_all else clock)
-            count = _let_go(lapses, graph.batch, graph.pull, first, value, i, now, count)
+            count = _let_go(lapses, graph, first, value, i, now, count)
             if i < last_of_all and graph.batch.pair_of[i] >= 0:
                 p = graph.batch.pair_of[i]
                 if len(first) > 0:
@@ -134,14 +127,7 @@ def _happen(lapses: Lapses, batch: BatchArrays, p: int, new: int, t: float, cloc
 
 
 def _let_go(
-    lapses: Lapses,
-    batch: BatchArrays,
-    pull: ArcArrays,
-    first: Int64,
-    value: Int64,
-    i: int,
-    now: float,
-    count: int,
+    lapses: Lapses, graph: GraphArrays, first: Int64, value: Int64, i: int, now: float, count: int
 ) -> int:
     """Visit every pair that is due before event i; return the number of edges expired by then."""
     before, then = -1, NEVER
@@ -152,25 +138,25 @@ def _let_go(
         if key == before and due == then:
             continue
         before, then = key, due
-        p = batch.table[seat_of(batch, key >> 32, key & LOWER)]
+        p = graph.batch.table[seat_of(graph.batch, key >> 32, key & LOWER)]
         if p >= 0:
-            there, end = batch.new[p] > 0, batch.last[p] + lapses.span
-            if batch.ghosts[p] == 0:
+            there, end = graph.batch.new[p] > 0, graph.batch.last[p] + lapses.span
+            if graph.batch.ghosts[p] == 0:
                 _note_unqueued(lapses, key)
-                batch.ghosts[p] = 1
+                graph.batch.ghosts[p] = 1
         else:
-            slot = slot_of(pull, key >> 32, key & LOWER)
-            at = pull.start[key >> 32] + slot
-            there = slot >= 0 and pull.weights[at] > 0
-            end = pull.times[at] + lapses.span if there else NEVER
+            slot = slot_of(graph.pull, key >> 32, key & LOWER)
+            at = graph.pull.start[key >> 32] + slot
+            there = slot >= 0 and graph.pull.weights[at] > 0
+            end = graph.pull.times[at] + lapses.span if there else NEVER
         if not there or end < due:  # it left, perhaps in this batch
             continue
         if end > due:
             put_due(lapses.queue, end, key)
             continue
         if p >= 0:
-            batch.new[p] = 0
-            batch.last[p] = NEVER
+            graph.batch.new[p] = 0
+            graph.batch.last[p] = NEVER
             if len(first) > 0:
                 for c in range(first[p], first[p + 1]):
                     value[c] = 0

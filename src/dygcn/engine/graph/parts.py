@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.constants import LAPSE
+from dygcn.engine.records import Int8, Int16, Int32, Int64, Nodes
 
 try:
     import cython
@@ -15,11 +16,6 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine._holder import Holder
     from dygcn.engine.graph.pairs import pair_drop, pair_key, pair_put, pair_slot
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dygcn.engine.records import Int8, Int16, Int32, Int64, Nodes
 
 
 class PartArrays(Holder):

@@ -6,8 +6,8 @@ import numpy as np
 
 from dygcn.engine.events import join_ids, rows_of, take
 from dygcn.engine.graph.delta import EventArrays, overweight, play_weights
-from dygcn.engine.graph.ghosts import weights_left
 from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.graph.pairs import weights_left
 from dygcn.engine.graph.relations import checked_units, off_grid, units_of
 from dygcn.engine.graph.staging import PairBuffers
 from dygcn.engine.graph.store import Graph

@@ -8,11 +8,10 @@ lock, one lock a node).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from dygcn.engine.graph.ids import grown
+from dygcn.engine.graph.ids import Allocator, grown
+from dygcn.engine.records import Int64, Nodes
 
 try:
     import cython
@@ -21,10 +20,6 @@ except ImportError:
 if not cython.compiled:
     from dygcn.engine._holder import Holder
     from dygcn.engine._native import fence, load_64, prefetch_64, store_64
-
-if TYPE_CHECKING:
-    from dygcn.engine.graph.ids import Allocator
-    from dygcn.engine.records import Int64, Nodes
 
 
 class Ticks(Holder):

@@ -268,7 +268,6 @@ class Transaction:
         return self._distinct(owner, other)
 
     def _distinct(self, src: Nodes, dst: Nodes) -> tuple[Nodes, Nodes]:
-        """Return each pair once that events name."""
         if len(src) == 1 and 0 <= src[0] != dst[0] >= 0:  # a single edge needs no loop
             return (src, dst) if self.graph.directed or src[0] < dst[0] else (dst, src)
         buffers = self.graph.buffers

@@ -2,10 +2,10 @@ cimport cython
 from libc.stdint cimport int8_t, int32_t, int64_t
 from dygcn.engine._native cimport prefetch_8
 from dygcn.engine.graph.arcs cimport (
-    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, look_up, reserve, slot_of, write
+    ArcArrays, add_needs, count_new, fits, forget_needs, give_back_empty, reserve, slot_of, write
 )
-from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, NodeArrays, census, magnitude, number_pairs, overweight, play, touch_nodes
-from dygcn.engine.graph.ghosts cimport recall
+from dygcn.engine.graph.delta cimport BatchArrays, EventArrays, GraphArrays, NodeArrays, census, find_stored, magnitude, overweight, play, touch_nodes
+from dygcn.engine.graph.pairs cimport recall
 from dygcn.engine.graph.ticks cimport stamp
 
 cdef double NEVER

@@ -21,6 +21,7 @@ from dygcn.engine.graph.constants import (
     TOUCHED,
     UNCHANGED,
 )
+from dygcn.engine.records import Float64, Nodes
 
 try:
     import cython
@@ -35,18 +36,16 @@ if not cython.compiled:
         fits,
         forget_needs,
         give_back_empty,
-        look_up,
         reserve,
         slot_of,
         write,
     )
-    from dygcn.engine.graph.delta import census, magnitude, number_pairs, overweight, play, touch_nodes
-    from dygcn.engine.graph.ghosts import recall
+    from dygcn.engine.graph.delta import census, find_stored, magnitude, overweight, play, touch_nodes
+    from dygcn.engine.graph.pairs import recall
     from dygcn.engine.graph.ticks import stamp
-
 if TYPE_CHECKING:
     from dygcn.engine.graph.delta import BatchArrays, EventArrays, GraphArrays, NodeArrays
-    from dygcn.engine.records import Float64, Nodes
+
 
 # ---- events ------------------------------------------------------------------------------------------------
 
@@ -63,11 +62,7 @@ def apply_events(graph: GraphArrays, events: EventArrays) -> int:
 
 
 def _play(graph: GraphArrays, events: EventArrays, before: float, clock: float) -> int:
-    found = number_pairs(graph.batch, events.src, events.dst, graph.directed)
-    look_up(
-        graph.pull, found, graph.batch.a, graph.batch.b, graph.batch.old,
-        graph.count_half_life > 0, graph.batch.last, graph.batch.count,
-    )  # fmt: skip
+    found = find_stored(graph, events)
     if graph.half_life > 0:
         recall(graph.ghosts, found, graph.batch.a, graph.batch.b, graph.batch.ghosts, graph.batch.ghost_t)
     play(graph.batch, events, before, clock, graph.half_life, graph.count_half_life)

@@ -2,6 +2,6 @@
 
 from dygcn.engine.propagation.exact import ExactRule
 from dygcn.engine.propagation.rule import Rule, influence
-from dygcn.engine.propagation.threads import set_threads
+from dygcn.engine.propagation.spreading import set_threads
 
 __all__ = ["ExactRule", "Rule", "influence", "set_threads"]

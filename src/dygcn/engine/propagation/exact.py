@@ -33,10 +33,9 @@ from dygcn.engine.propagation.gathering import ArcChanges, Arcs, MessageBuffer, 
 from dygcn.engine.propagation.kernels import Step, Tools, UpdatePlan, update_at_once, update_edge
 from dygcn.engine.propagation.outcomes import ALL_DONE, NOT_BEGUN
 from dygcn.engine.propagation.pulling import PulledArcs, Pulls, add_pulled, put_whole
-from dygcn.engine.propagation.spreading import Frontier, ScratchBuffers, Spreading
+from dygcn.engine.propagation.spreading import Frontier, ScratchBuffers, Spreading, in_ranges, threads
 from dygcn.engine.propagation.sum_rows import messages_of
 from dygcn.engine.propagation.sums import HeavyMessages, Sums, heavy_from
-from dygcn.engine.propagation.threads import in_ranges, threads
 from dygcn.engine.records import (
     Bytes,
     Changed,
@@ -135,7 +134,7 @@ class ExactRule:
     def _note_arrivals(self, delta: GraphDelta, frontier: Frontier) -> Frontier:
         if len(delta.left):
             self._spreading.seen[delta.left] = 1  # who left is reported by the graph
-        if frontier.senders:
+        if frontier.buffer.count:
             frontier.reached_count = self._spreading.note(frontier.buffer.arrays.nodes, 0, 0)
         if len(delta.arrived):
             frontier.reached_count = self._spreading.note(delta.arrived, 1, frontier.reached_count)
@@ -178,7 +177,7 @@ class ExactRule:
         work, reached, sums = buffers.works[0], buffers.reached, [one.arrays for one in self.sums]
         batch, around = graph.buffers.arrays, (graph.pull.arrays, graph.push.arrays, graph.weight_shift)
         given = batch, graph.node_arrays, ids, ids.arrays, work, marks, reached, self._heavy.rows
-        parts = (*given, *around, buffers.last, *buffers.message_buffers, *sums)
+        parts = (*given, *around, *buffers.message_buffers, *sums)
         if parts != self._parts:
             assert self._looked_up is not None
             step: Any = None
@@ -194,9 +193,10 @@ class ExactRule:
             self._parts = parts
         return self._plan
 
-    def _go_on(self, transaction: Transaction, written: Written, order: int, due: int, *far: int) -> Changed:
+    def _go_on(
+        self, transaction: Transaction, written: Written, order: int, due: int, reached_count: int, rows: int
+    ) -> Changed:
         """Continue from the order that one call could not finish, if any; see `update_at_once`."""
-        changed, reached_count, rows = far
         graph = transaction.graph
         if order == ALL_DONE:
             reached, heavy = self._buffers.reached.arrays, self._heavy.moved()
@@ -211,7 +211,7 @@ class ExactRule:
             frontier = self._features_changed(graph, arcs.changed_senders, None)
             frontier.reached_count = reached_count
         else:
-            frontier = Frontier(self._buffers.buffer(order - 1, last=False), changed, reached_count, rows)
+            frontier = Frontier(self._buffers.buffer(order - 1, last=False), reached_count, rows)
         return self._settled(graph, self._spread(order, arcs, frontier, delta.left), delta.touched)
 
     def _settled(self, graph: Graph, changed: Changed, touched: Nodes) -> Changed:
@@ -231,7 +231,7 @@ class ExactRule:
         if len(receiver):
             senders, row = distinct_rows(sender, self._spreading.place)
             turned = ArcChanges(receiver, row, change, senders, True)
-            frontier = Frontier(MessageBuffer(*self.messages(graph, senders, 1), _NOBODY, _NOBODY), 0)
+            frontier = Frontier(MessageBuffer(*self.messages(graph, senders, 1), _NOBODY, _NOBODY))
             arcs = Arcs(turned, len(row), senders, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
             frontier = self._spreading.add(PULLED_ORDER, arcs, frontier)
             self._spreading.seen[self._buffers.reached.arrays.nodes[: frontier.reached_count]] = 0
@@ -256,7 +256,7 @@ class ExactRule:
         """Return the frontier of changed h_0; its table: old rows of changed senders, then changes."""
         table, has = self.features.units(changed_senders, graph.ids)
         if features is None:
-            return Frontier(MessageBuffer(table, has, _NOBODY, _NOBODY), 0)
+            return Frontier(MessageBuffer(table, has, _NOBODY, _NOBODY))
         stored, nodes = self.given, features.nodes
         stored.write(features)
         had, has_now = (stored.counted(nodes, own, graph.ids) for own in (features.had, features.has))
@@ -265,7 +265,7 @@ class ExactRule:
         senders = features.nodes[differs]
         row = np.arange(len(changed_senders), len(changed_senders) + len(senders), dtype=np.int32)
         table, has = np.concatenate((table, change[differs])), np.concatenate((has, change_has[differs]))
-        return Frontier(MessageBuffer(table, has, senders, row), len(senders))
+        return Frontier(MessageBuffer(table, has, senders, row))
 
     def _moved(self, frontier: Frontier, left: Nodes) -> Changed:
         reached, count = self._buffers.reached.arrays, frontier.reached_count

@@ -29,6 +29,9 @@ cdef class Work(Holder):
     cdef int32_t[::1] slots
     cdef int32_t[::1] movers
     cdef int64_t[::1] spans
+    cdef int64_t bits
+    cdef readonly int64_t found
+    cdef int64_t ahead
 
 @cython.final
 cdef class MessageBuffer(Holder):
@@ -36,6 +39,7 @@ cdef class MessageBuffer(Holder):
     cdef int64_t[::1] has
     cdef int32_t[::1] nodes
     cdef int32_t[::1] row
+    cdef readonly Py_ssize_t count  # loops write it, too
 
 @cython.final
 cdef class ArcChanges(Holder):
@@ -76,26 +80,28 @@ cpdef object distinct_rows(const int32_t[::1] nodes, int32_t[::1] place)
 cdef int64_t _listeners(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
 @cython.locals(bar=int64_t)
 cdef int64_t _bar(ArcArrays push, int64_t sender, SumRows sums) noexcept nogil
-@cython.locals(total=int64_t)
-cpdef int64_t count_pushes(MessageBuffer frontier, Py_ssize_t senders, ArcArrays push, SumRows sums) noexcept nogil
+@cython.locals(total=int64_t, senders=int64_t)
+cpdef int64_t count_pushes(MessageBuffer frontier, ArcArrays push, SumRows sums) noexcept nogil
 @cython.locals(bits=int64_t)
 cdef int64_t _span(int64_t pushes, int64_t nodes) noexcept nogil
-@cython.locals(v=int64_t, base=int64_t, bar=int64_t)
-cdef void _count_spans(MessageBuffer frontier, Py_ssize_t senders, ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
+@cython.locals(v=int64_t, base=int64_t, bar=int64_t, senders=int64_t, bits=int64_t)
+cdef void _count_spans(MessageBuffer frontier, ArcArrays push, int64_t mine, SumRows sums, Marks marks, Work work) noexcept nogil
+@cython.locals(v=int64_t)
+cdef void _begin_spans(MessageBuffer frontier, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work) noexcept nogil
 @cython.locals(at=int64_t)
 cdef void _list(int64_t v, int32_t row, int64_t factor, int64_t bits, Work work) noexcept nogil
-@cython.locals(v=int64_t, base=int64_t, bar=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint)
-cdef void _list_pushes(MessageBuffer frontier, Py_ssize_t senders, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, int64_t bits, Work work) noexcept nogil
+@cython.locals(v=int64_t, base=int64_t, bar=int64_t, stop=int64_t, ahead=int64_t, row=int32_t, weight=int64_t, eager=bint, senders=int64_t, bits=int64_t)
+cdef void _list_pushes(MessageBuffer frontier, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, Marks marks, Work work) noexcept nogil
 @cython.locals(v=int64_t, change=int64_t, leave_out=bint)
-cdef void _list_changes(ArcChanges changes, Py_ssize_t arcs, ArcArrays push, int64_t shift, int64_t mine, SumRows sums, int64_t bits, Work work) noexcept nogil
+cdef void _list_changes(Arcs arcs, ArcChanges changes, int64_t mine, SumRows sums, Work work) noexcept nogil
 @cython.locals(found=int64_t, v=int64_t, at=int64_t, total=int64_t, size=int64_t, to=int64_t)
 cdef int64_t _group(Py_ssize_t low, Py_ssize_t n, Py_ssize_t known, int32_t[::1] place, Work work) noexcept nogil
 @cython.locals(moving=int64_t, v=int64_t, before=int64_t, now=int64_t, at=int64_t, top=int64_t, unit=int64_t, gained=int64_t, misplaced=bint)
 cdef int64_t _degrees(Py_ssize_t found, int64_t shift, MessageBuffer frontier, SumRows sums, Work work) noexcept nogil
-@cython.locals(bits=int64_t, found=int64_t, low=int64_t)
-cdef (int64_t, int64_t, int64_t) gather(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
-@cython.locals(gathered=(int64_t, int64_t, int64_t))
-cpdef object gather_part(MessageBuffer frontier, Py_ssize_t senders, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
+@cython.locals(found=int64_t, low=int64_t)
+cdef (int64_t, int64_t) gather(MessageBuffer frontier, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes) noexcept nogil
+@cython.locals(gathered=(int64_t, int64_t))
+cpdef object gather_part(MessageBuffer frontier, Arcs arcs, int64_t mine, SumRows sums, Marks marks, Work work, int64_t pushes)
 @cython.locals(node=int64_t)
 cpdef int64_t note_orders(const int32_t[::1] nodes, Py_ssize_t n, int64_t order, int8_t[::1] seen, ReachedNodes reached, int64_t reached_count) noexcept nogil
 @cython.locals(out=int32_t[::1], n=int64_t)

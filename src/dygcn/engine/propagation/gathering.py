@@ -53,6 +53,8 @@ class Work(Holder):
     # before, after, slots: Of each receiver: degrees, and where its row lies.
     # movers: Which receivers have their row in the wrong place for their degree.
     # spans: Where the pushes to each span of the nodes begin, then where they end.
+    # bits, found: A node's span is its number without so many low bits; how many receivers there are.
+    # ahead: Up to this push rows are fetched ahead.
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = given = WorkArrays(*arrays)
@@ -61,6 +63,7 @@ class Work(Holder):
         self.sorted_row, self.sorted_factor = given.sorted_row, given.sorted_factor
         self.before, self.after = given.before, given.after
         self.slots, self.movers = given.slots, given.movers
+        self.bits, self.found, self.ahead = 31, 0, 0
 
 
 class MessageBuffer(Holder):
@@ -70,9 +73,10 @@ class MessageBuffer(Holder):
     #   nobody asks.
     # has: For each row of the table: 1 where there is a message; +1, -1 or 0 for a change.
     # nodes, row: Whose message changed, and which row says by how much.
+    # count: How many messages changed; `nodes` and `row` may be longer.
 
     def __init__(self, table: Stored, has: Int64, nodes: Nodes, row: Int32) -> None:
-        self.arrays = MessageArrays(table, has, nodes, row)
+        self.arrays, self.count = MessageArrays(table, has, nodes, row), len(nodes)
         self.table, self.has, self.nodes, self.row = RowBlock(table), has, nodes, row
 
 
@@ -188,9 +192,9 @@ def _bar(push: ArcArrays, sender: int, sums: SumRows) -> int:
     return bar
 
 
-def count_pushes(frontier: MessageBuffer, senders: int, push: ArcArrays, sums: SumRows) -> int:
+def count_pushes(frontier: MessageBuffer, push: ArcArrays, sums: SumRows) -> int:
     """Return how many rows the senders reach at most, some of them more than once."""
-    total = 0
+    total, senders = 0, frontier.count
     for i in range(senders):
         if i + FAR < senders:
             prefetch_32(push.count, frontier.nodes[i + FAR])
@@ -213,22 +217,10 @@ def _span(pushes: int, nodes: int) -> int:
 
 
 def _count_spans(
-    frontier: MessageBuffer,
-    senders: int,
-    changes: ArcChanges,
-    arcs: int,
-    push: ArcArrays,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    bits: int,
-    work: Work,
+    frontier: MessageBuffer, push: ArcArrays, mine: int, sums: SumRows, marks: Marks, work: Work
 ) -> None:
-    """Note where the pushes to each span begin."""
-    for i in range(SPANS + 1):
-        work.spans[i] = 0
-    if bits == 31:
-        return
+    """Count the pushes from senders to each span, behind its place."""
+    senders, bits = frontier.count, work.bits
     for r in range(senders):
         if r + FAR < senders:
             prefetch_64(push.start, frontier.nodes[r + FAR])
@@ -240,10 +232,21 @@ def _count_spans(
             v = push.others[i]
             if (bar < 0 or push.tiers[v] > bar) and is_mine(v, mine) and is_own(v, marks.own):
                 work.spans[(v >> bits) + 1] += 1
-    for a in range(arcs):
-        v = changes.receiver[a]
+
+
+def _begin_spans(
+    frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work
+) -> None:
+    """Note where the pushes to each span begin."""
+    for i in range(SPANS + 1):
+        work.spans[i] = 0
+    if work.bits == 31:
+        return
+    _count_spans(frontier, arcs.push, mine, sums, marks, work)
+    for a in range(arcs.count):
+        v = arcs.changes.receiver[a]
         if is_mine(v, mine):
-            work.spans[(v >> bits) + 1] += 1
+            work.spans[(v >> work.bits) + 1] += 1
     for i in range(SPANS):
         work.spans[i + 1] += work.spans[i]
 
@@ -258,17 +261,10 @@ def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
 
 
 def _list_pushes(
-    frontier: MessageBuffer,
-    senders: int,
-    push: ArcArrays,
-    shift: int,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    bits: int,
-    work: Work,
+    frontier: MessageBuffer, push: ArcArrays, shift: int, mine: int, sums: SumRows, marks: Marks, work: Work
 ) -> None:
     """List receiver, row and factor of every push to this part of the nodes."""
+    senders, bits = frontier.count, work.bits
     eager = senders < EAGER
     for r in range(senders):
         if r + FAR < senders:
@@ -292,24 +288,15 @@ def _list_pushes(
                     prefetch_32(sums.slot, v)
 
 
-def _list_changes(
-    changes: ArcChanges,
-    arcs: int,
-    push: ArcArrays,
-    shift: int,
-    mine: int,
-    sums: SumRows,
-    bits: int,
-    work: Work,
-) -> None:
+def _list_changes(arcs: Arcs, changes: ArcChanges, mine: int, sums: SumRows, work: Work) -> None:
     """List the pushes over changed arcs. Over pulled ones nothing is pushed, but the receiver is reached."""
     leave_out = sums.partial and not changes.turned
-    for a in range(arcs):
+    for a in range(arcs.count):
         v, change = changes.receiver[a], changes.change[a]
-        if leave_out and is_upper(push, v, changes.changed_senders[changes.row[a]]):
+        if leave_out and is_upper(arcs.push, v, changes.changed_senders[changes.row[a]]):
             change = 0
         if is_mine(v, mine):
-            _list(v, changes.row[a], in_units(change, shift), bits, work)
+            _list(v, changes.row[a], in_units(change, arcs.shift), work.bits, work)
 
 
 def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
@@ -378,49 +365,34 @@ def _degrees(found: int, shift: int, frontier: MessageBuffer, sums: SumRows, wor
 
 
 def gather(
-    frontier: MessageBuffer,
-    senders: int,
-    arcs: Arcs,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    work: Work,
-    pushes: int,
-) -> tuple[int, int, int]:
+    frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
+) -> tuple[int, int]:
     """Gather one order: each receiver's pushes and degree, for this part of the nodes.
 
     The rows that will be added stand in the table of the frontier: the old messages of changed arcs'
     senders, taken times the change of the weight, and the change of each sender's message, taken times
     the weight of the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many
-    there are to all nodes. Return how many receivers, pushes and misplaced rows there are; the arrays of
-    `work` hold them.
+    there are to all nodes. Return how many receivers and misplaced rows there are; `work` holds them.
     """
-    bits = _span(pushes, len(marks.place))
-    _count_spans(frontier, senders, arcs.changes, arcs.count, arcs.push, mine, sums, marks, bits, work)
-    _list_pushes(frontier, senders, arcs.push, arcs.shift, mine, sums, marks, bits, work)
-    _list_changes(arcs.changes, arcs.count, arcs.push, arcs.shift, mine, sums, bits, work)
+    work.bits = _span(pushes, len(marks.place))
+    _begin_spans(frontier, arcs, mine, sums, marks, work)
+    _list_pushes(frontier, arcs.push, arcs.shift, mine, sums, marks, work)
+    _list_changes(arcs, arcs.changes, mine, sums, work)
     found, low = 0, 0
-    for i in range(SPANS if bits < 31 else 1):
+    for i in range(SPANS if work.bits < 31 else 1):
         if work.spans[i] > low:
             found = _group(low, work.spans[i], found, marks.place, work)
             low = work.spans[i]
-    work.first[found] = low
-    return found, low, _degrees(found, arcs.shift, frontier, sums, work)
+    work.first[found], work.found = low, found
+    return found, _degrees(found, arcs.shift, frontier, sums, work)
 
 
 def gather_part(
-    frontier: MessageBuffer,
-    senders: int,
-    arcs: Arcs,
-    mine: int,
-    sums: SumRows,
-    marks: Marks,
-    work: Work,
-    pushes: int,
-) -> tuple[int, int, int]:
+    frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
+) -> tuple[int, int]:
     """Gather for one part of the nodes, in parallel with other threads."""
     with cython.nogil:
-        gathered = gather(frontier, senders, arcs, mine, sums, marks, work, pushes)
+        gathered = gather(frontier, arcs, mine, sums, marks, work, pushes)
     return gathered
 
 

@@ -13,16 +13,7 @@ import numpy as np
 
 from dygcn.engine.graph.constants import CAME, MOVED, TOUCHED, WENT
 from dygcn.engine.graph.constants import DONE as WRITTEN
-from dygcn.engine.propagation.outcomes import (
-    ALL_DONE,
-    DONE,
-    EVERYBODY,
-    MISPLACED,
-    NARROW,
-    NOT_BEGUN,
-    SMALL_TABLE,
-    SMALL_WORK,
-)
+from dygcn.engine.propagation.outcomes import ALL_DONE, EVERYBODY, NARROW, NOT_BEGUN, NOT_DONE
 from dygcn.engine.records import Int64
 
 try:
@@ -94,63 +85,41 @@ def _pulls(v: int, first: int, stop: int, work: Work, pull: ArcArrays) -> bool:
     return found
 
 
+def _add_one(
+    stored: RowBlock, at: int, work: Work, i: int, scale: float, table: RowBlock, out: RowBlock, to: int
+) -> bool:
+    """Add the pushes to receiver i to its row; return whether its message moved."""
+    first, stop = work.first[i], work.first[i + 1]
+    was, now = scale * inverse_of(work.before[i]), scale * inverse_of(work.after[i])
+    return add_all(
+        stored, at, table, work.sorted_row, work.sorted_factor, first, stop, work.ahead, was, now, out, to
+    )
+
+
 def _add_up(
-    found: int,
-    work: Work,
-    sums: SumRows,
-    frontier: MessageBuffer,
-    out: MessageBuffer,
-    at: int,
-    out_row: int,
-    pull: ArcArrays,
+    work: Work, sums: SumRows, frontier: MessageBuffer, out: MessageBuffer, at: int, old: int, pull: ArcArrays
 ) -> int:
     """Add the pushes to each gathered receiver's row; return the number of changed messages.
 
-    The table of `out` takes by how much, a row for each from `out_row` on; it has no rows for the last order.
-    Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on, who
-    changed.
+    The table of `out` takes by how much, a row for each from `old + at` on; it has no rows for the last
+    order. Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on,
+    who changed.
     """
-    n = 0
+    n, found, out_row = 0, work.found, old + at
     wanted = out.table.rows > 0  # else nobody needs by how much
-    ahead = work.first[found] if frontier.table.rows * frontier.table.width > CACHED else 0
+    work.ahead = work.first[found] if frontier.table.rows * frontier.table.width > CACHED else 0
     for i in range(found):
         near = min(i + AHEAD, found - 1)
         _prefetch_sums(sums, work.receivers[near], work.slots[near])
         v, slot, first, stop = work.receivers[i], work.slots[i], work.first[i], work.first[i + 1]
-        was, now = sums.scale * inverse_of(work.before[i]), sums.scale * inverse_of(work.after[i])
         to = out_row + n if wanted else -1
         stamp(sums.ticks, v)
         sums.degree[v] = work.after[i]
         if slot < 0:
-            changed = add_all(
-                sums.narrow,
-                narrow_row(slot, v),
-                frontier.table,
-                work.sorted_row,
-                work.sorted_factor,
-                first,
-                stop,
-                ahead,
-                was,
-                now,
-                out.table,
-                to,
-            )
+            row = narrow_row(slot, v)
+            changed = _add_one(sums.narrow, row, work, i, sums.scale, frontier.table, out.table, to)
         else:
-            changed = add_all(
-                sums.wide,
-                slot,
-                frontier.table,
-                work.sorted_row,
-                work.sorted_factor,
-                first,
-                stop,
-                ahead,
-                was,
-                now,
-                out.table,
-                to,
-            )
+            changed = _add_one(sums.wide, slot, work, i, sums.scale, frontier.table, out.table, to)
         gained = (1 if work.after[i] > 0 else 0) - (1 if work.before[i] > 0 else 0)
         if changed or gained != 0 or (sums.partial and _pulls(v, first, stop, work, pull)):
             out.nodes[at + n] = v
@@ -161,59 +130,42 @@ def _add_up(
 
 
 def add_part(
-    found: int,
-    work: Work,
-    sums: SumRows,
-    frontier: MessageBuffer,
-    out: MessageBuffer,
-    at: int,
-    changed_senders: int,
-    pull: ArcArrays,
+    work: Work, sums: SumRows, frontier: MessageBuffer, out: MessageBuffer, at: int, old: int, pull: ArcArrays
 ) -> int:
     """Add to the rows of one part of the nodes, in parallel with other threads.
 
-    `at` is how many receivers the parts before this one have, `changed_senders` how many rows of the table of
-    `out` are those of senders of changed arcs.
+    `at` is how many receivers the parts before this one have, `old` how many rows of the table of `out` are
+    those of senders of changed arcs.
     """
     with cython.nogil:
-        changed = _add_up(found, work, sums, frontier, out, at, changed_senders + at, pull)
+        changed = _add_up(work, sums, frontier, out, at, old, pull)
     return changed
 
 
 def do_order(
-    frontier: MessageBuffer,
-    senders: int,
-    arcs: Arcs,
-    changed_senders: int,
-    tools: Tools,
-    step: Step,
-    reached: int,
-) -> tuple[int, int, int, int]:
-    """Gather and write one order; or write nothing, and return the reason.
+    frontier: MessageBuffer, arcs: Arcs, changed_senders: int, tools: Tools, step: Step, reached: int
+) -> int:
+    """Gather and write one order, and return how many nodes were reached so far.
 
-    Return `DONE`, how many receivers there were, how many of them changed, how many nodes were reached so
-    far; or `SMALL_WORK` and `SMALL_TABLE` with the rows that are needed; or `MISPLACED` with the receivers
-    and how many of their rows must be changed first.
+    Or return `NOT_DONE`, having written nothing: a buffer is too small, or a row is in the wrong place.
     """
-    pushes = arcs.count + count_pushes(frontier, senders, arcs.push, step.sums)
+    pushes = arcs.count + count_pushes(frontier, arcs.push, step.sums)
     if pushes >= len(tools.work.node):
-        return SMALL_WORK, pushes, 0, 0
-    found, _, moving = gather(frontier, senders, arcs, EVERYBODY, step.sums, tools.marks, tools.work, pushes)
-    if changed_senders + found > len(step.out.has) or reached + found > len(tools.reached.nodes):
-        return SMALL_TABLE, changed_senders + found, found, 0
-    if moving > 0:
-        return MISPLACED, found, moving, 0
+        return NOT_DONE
+    found, moving = gather(frontier, arcs, EVERYBODY, step.sums, tools.marks, tools.work, pushes)
+    small = changed_senders + found > len(step.out.has) or reached + found > len(tools.reached.nodes)
+    if small or moving > 0:
+        return NOT_DONE
     if found <= AT_ONCE:
         for i in range(found):
             _prefetch_sums(step.sums, tools.work.receivers[i], tools.work.slots[i])
             prefetch_8(tools.marks.seen, tools.work.receivers[i])
     # Old messages of this order are taken first, before its sums are written: the next order needs them.
     write_messages(step.sums, arcs.changes.changed_senders, changed_senders, step.out.table, step.out.has)
-    n = _add_up(found, tools.work, step.sums, frontier, step.out, 0, changed_senders, arcs.pull)
+    step.out.count = _add_up(tools.work, step.sums, frontier, step.out, 0, changed_senders, arcs.pull)
     if step.order == 1:
-        follow(tools.heavy, step.out, n, arcs.push)
-    reached = note_orders(step.out.nodes, n, step.order, tools.marks.seen, tools.reached, reached)
-    return DONE, found, n, reached
+        follow(tools.heavy, step.out, arcs.push)
+    return note_orders(step.out.nodes, step.out.count, step.order, tools.marks.seen, tools.reached, reached)
 
 
 def sum_degrees(low: int, high: int, pull: ArcArrays, has: Int64, sums: SumRows) -> None:
@@ -311,23 +263,17 @@ def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArr
 
 
 def _orders_from(
-    step: Step,
-    frontier: MessageBuffer,
-    senders: int,
-    plan: UpdatePlan,
-    changed_senders: int,
-    reached: int,
-    added: int,
-) -> tuple[int, int, int, int]:
+    step: Step, frontier: MessageBuffer, plan: UpdatePlan, changed_senders: int, reached: int, added: int
+) -> tuple[int, int, int]:
     """Run the remaining orders; return the one that could not run, or `ALL_DONE`, and the progress."""
     last = step.following is None
-    old = 0 if last else changed_senders
-    status, found, changed, now = do_order(frontier, senders, plan.arcs, old, plan.tools, step, reached)
-    if status != DONE:
-        return step.order, senders, reached, added
+    now = do_order(frontier, plan.arcs, 0 if last else changed_senders, plan.tools, step, reached)
+    if now == NOT_DONE:
+        return step.order, reached, added
+    added += plan.tools.work.found
     if last:
-        return ALL_DONE, changed, now, added + found
-    return _orders_from(step.following, step.out, changed, plan, changed_senders, now, added + found)
+        return ALL_DONE, now, added
+    return _orders_from(step.following, step.out, plan, changed_senders, now, added)
 
 
 def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> None:
@@ -337,19 +283,19 @@ def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> N
         plan.tools.marks.seen[batch.nodes[2, i]] = 0
 
 
-def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int, int]:
+def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int]:
     """Propagate what was written to the graph through every order."""
     plan.arcs.count = batch.sizes[MOVED] if plan.graph.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(plan.tools.reached.nodes) or plan.arcs.count > len(plan.wanted):
-        return NOT_BEGUN, 0, 0, 0
+        return NOT_BEGUN, 0, 0
     reached_count = _note_nodes(plan, batch)
     changed_senders = _start(plan, plan.arcs.changes, batch, plan.ids, plan.units)
-    order, changed, reached_count, added = _orders_from(
-        plan.first, plan.start, 0, plan, changed_senders, reached_count, 0
+    order, reached_count, added = _orders_from(
+        plan.first, plan.start, plan, changed_senders, reached_count, 0
     )
     if order == ALL_DONE:
         _forget_marks(plan, batch, reached_count)
-    return order, changed, reached_count, added
+    return order, reached_count, added
 
 
 def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
@@ -362,21 +308,21 @@ def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
     return due
 
 
-def _update(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int, int]:
-    order, changed, reached_count, added, due = ALL_DONE, 0, 0, 0, 0
+def _update(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int]:
+    order, reached_count, added, due = ALL_DONE, 0, 0, 0
     status = apply_events(plan.graph, events)
     if status == WRITTEN:
-        order, changed, reached_count, added = _propagate(plan, plan.graph.batch)
+        order, reached_count, added = _propagate(plan, plan.graph.batch)
         due = _count_due(plan, plan.graph.batch)
-    return status, order, due, changed, reached_count, added
+    return status, order, due, reached_count, added
 
 
-def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int, int]:
+def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
     Return what `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-    newcomers need larger buffers; how many nodes belong to another tier now; how many messages changed in the
-    order before that one, how many nodes were reached (`UpdatePlan.tools`) and rows added to so far.
+    newcomers need larger buffers; how many nodes belong to another tier now; how many nodes were reached
+    (`UpdatePlan.tools`) and rows added to so far.
     """
     with cython.nogil:
         done = _update(plan, events)
@@ -385,7 +331,7 @@ def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int
 
 def update_edge(
     plan: UpdatePlan, a: int, b: int, op: int, weight: int, t: float
-) -> tuple[int, int, int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Apply one event, as `update_at_once` does, without allocating an array."""
     with cython.nogil:
         plan.src[0], plan.dst[0], plan.op[0], plan.weight[0] = a, b, op, weight

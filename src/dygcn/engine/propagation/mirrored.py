@@ -108,7 +108,7 @@ class MirroredRule(ExactRule):
         )
         units, has = self.features.units(senders, graph.ids)
         sent = np.concatenate((units, far.units)), np.concatenate((has, far.has))
-        frontier = Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY), 0)  # no h_0 ever changes
+        frontier = Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY))  # no h_0 ever changes
         spreading.seen[own_left] = 1
         frontier.reached_count = spreading.note(arrived, 1, 0)
         frontier = spreading.add(1, Arcs(one, len(near) + len(far_rows), senders, *both, shift), frontier)
@@ -138,16 +138,15 @@ class MirroredRule(ExactRule):
     def _with_first_rows(self, frontier: Frontier, senders: int, first: FirstRows) -> Frontier:
         """Write rows of new mirrors, and add their messages to a frontier."""
         rows, has = self.take_rows(first)
-        given, used = frontier.buffer.arrays, senders + frontier.senders
+        given, count = frontier.buffer.arrays, frontier.buffer.count
+        used = senders + count
         buffer = MessageBuffer(
             np.concatenate((given.table[:used], rows)),
             np.concatenate((given.has[:used], has)),
-            np.concatenate((given.nodes[: frontier.senders], first.nodes)),
-            np.concatenate(
-                (given.row[: frontier.senders], np.arange(used, used + len(rows), dtype=np.int32))
-            ),
+            np.concatenate((given.nodes[:count], first.nodes)),
+            np.concatenate((given.row[:count], np.arange(used, used + len(rows), dtype=np.int32))),
         )
-        return Frontier(buffer, frontier.senders + len(rows), frontier.reached_count, frontier.rows)
+        return Frontier(buffer, frontier.reached_count, frontier.rows)
 
     def rows_after(
         self, graph: Graph, nodes: Nodes, receiver: Nodes, sender: Nodes, change: Int64
@@ -224,7 +223,7 @@ class MirroredRule(ExactRule):
         for nodes in blocks_of(here, graph.push.count):
             rows, has = messages_of(self.sums[0].arrays, nodes, self.features.width)
             row = np.arange(len(nodes), dtype=np.int32)
-            self._add(2, arcs, Frontier(MessageBuffer(rows, has, nodes, row), len(nodes)))
+            self._add(2, arcs, Frontier(MessageBuffer(rows, has, nodes, row)))
 
     def _add_arcs(self, graph: Graph, receiver: Nodes, sender: Nodes, change: Int64) -> None:
         """Add h_0 over arcs, without listing the changed nodes."""
@@ -232,7 +231,7 @@ class MirroredRule(ExactRule):
         changes = ArcChanges(receiver, row, change, _NOBODY)
         arcs = Arcs(changes, len(row), _NOBODY, graph.pull.arrays, graph.push.arrays, graph.weight_shift)
         sent = self.features.units(senders, graph.ids)
-        self._add(1, arcs, Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY), 0))
+        self._add(1, arcs, Frontier(MessageBuffer(*sent, _NOBODY, _NOBODY)))
 
     def _add(self, order: int, arcs: Arcs, frontier: Frontier) -> None:
         frontier = self._spreading.add(order, arcs, frontier)

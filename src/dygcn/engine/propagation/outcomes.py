@@ -4,7 +4,7 @@ from __future__ import annotations
 
 NARROW = -1
 """In the place of a wide row's number, where a row is narrow."""
-DONE, SMALL_WORK, SMALL_TABLE, MISPLACED = 0, 1, 2, 3  # what became of an order
+NOT_DONE = -1  # in the place of how many nodes were reached: an order was left undone
 ALL_DONE, NOT_BEGUN = 0, -1  # in the place of the order that an update in one call could not do
 SPANS = 256
 """Spans of nodes that pushes are sorted by, at most."""

@@ -55,15 +55,15 @@ cdef class Scratch:
 cdef void keep(HeavyRows heavy, int64_t at) noexcept nogil
 cpdef object keep_all(HeavyRows heavy, const int32_t[::1] rows)
 @cython.locals(at=int64_t)
-cdef void follow(HeavyRows heavy, MessageBuffer frontier, Py_ssize_t n, ArcArrays push) noexcept nogil
-cpdef object follow_frontier(HeavyRows heavy, MessageBuffer frontier, Py_ssize_t n, ArcArrays push)
+cdef void follow(HeavyRows heavy, MessageBuffer frontier, ArcArrays push) noexcept nogil
+cpdef object follow_frontier(HeavyRows heavy, MessageBuffer frontier, ArcArrays push)
 @cython.locals(start=int64_t, degree=int64_t, at=int64_t, weight=int64_t)
 cdef int64_t _pulled_degree(PulledArcs arcs, HeavyRows heavy, int64_t node) noexcept nogil
 @cython.locals(start=int64_t, weight=int64_t)
 cdef void _add_pulled(PulledArcs arcs, HeavyRows heavy, int64_t node, int64_t shift, RowBlock out, Py_ssize_t to) noexcept nogil
 @cython.locals(first=int64_t, i=int64_t, degree=int64_t)
 cdef void write_whole(SumRows sums, Pulls pulls, const int32_t[::1] nodes, Py_ssize_t n, Scratch scratch, RowBlock out, int64_t[::1] has) noexcept nogil
-@cython.locals(slot=int64_t, start=int64_t, stop=int64_t, n=int64_t, weight=int64_t)
+@cython.locals(slot=int64_t, scale=double, start=int64_t, stop=int64_t, n=int64_t, into=int64_t, weight=int64_t)
 cdef void _write_one(SumRows sums, Pulls pulls, int64_t node, int64_t degree, Scratch scratch, RowBlock total, RowBlock out, Py_ssize_t to) noexcept nogil
 @cython.locals(out=RowBlock, has=int64_t[::1], scratch=Scratch)
 cpdef object put_whole(SumRows sums, Pulls pulls, const int32_t[::1] nodes, Py_ssize_t width)

@@ -119,15 +119,15 @@ def keep_all(heavy: HeavyRows, rows: Int32) -> None:
             keep(heavy, rows[i])
 
 
-def follow(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
-    """Update the messages of heavy nodes from the first changes of a frontier.
+def follow(heavy: HeavyRows, frontier: MessageBuffer, push: ArcArrays) -> None:
+    """Update the messages of heavy nodes from the changes of a frontier.
 
     Those whose messages moved, and who have listeners still, are noted.
     """
     heavy.counts[2] = 0
     if len(heavy.slot) == 0:
         return
-    for i in range(n):
+    for i in range(frontier.count):
         at = heavy.slot[frontier.nodes[i]]
         if at >= 0:
             keep(heavy, at)
@@ -138,10 +138,10 @@ def follow(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -
                 heavy.counts[2] += 1
 
 
-def follow_frontier(heavy: HeavyRows, frontier: MessageBuffer, n: int, push: ArcArrays) -> None:
+def follow_frontier(heavy: HeavyRows, frontier: MessageBuffer, push: ArcArrays) -> None:
     """Do what `follow` does, for plain Python."""
     with cython.nogil:
-        follow(heavy, frontier, n, push)
+        follow(heavy, frontier, push)
 
 
 def _pulled_degree(arcs: PulledArcs, heavy: HeavyRows, node: int) -> int:
@@ -197,7 +197,7 @@ def _write_one(
     to: int,
 ) -> None:
     """Write the message of a node that pulls; `total` is the row of `scratch` to sum up in."""
-    slot = sums.slot[node]
+    slot, scale = sums.slot[node], sums.scale * inverse_of(degree)
     clear_row(total, 0)
     if slot >= 0:
         add_row(total, 0, sums.wide, slot, 1)
@@ -212,20 +212,8 @@ def _write_one(
             scratch.factor[i] = (weight if weight > 0 else -weight) >> pulls.shift
         start += n
         # The row of before counts nothing, so that what moved is the whole message.
-        add_all(
-            total,
-            0,
-            pulls.heavy.rows,
-            scratch.row,
-            scratch.factor,
-            0,
-            n,
-            0,
-            0.0,
-            sums.scale * inverse_of(degree),
-            out,
-            to if start == stop else -1,
-        )
+        into = to if start == stop else -1
+        add_all(total, 0, pulls.heavy.rows, scratch.row, scratch.factor, 0, n, 0, 0.0, scale, out, into)
 
 
 def put_whole(sums: SumRows, pulls: Pulls, nodes: Nodes, width: int) -> tuple[Int32, Int64]:

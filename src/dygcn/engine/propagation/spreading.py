@@ -6,9 +6,13 @@ very large batch took is given back after it.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,8 +34,8 @@ from dygcn.engine.propagation.outcomes import SPANS
 from dygcn.engine.propagation.pulling import follow_frontier
 from dygcn.engine.propagation.sum_rows import SumRows, put_messages
 from dygcn.engine.propagation.sums import HeavyMessages, Sums
-from dygcn.engine.propagation.threads import in_ranges, side_by_side, threads
 from dygcn.engine.records import Int8, Int32, Nodes
+from dygcn.errors import OptionError
 
 _WORK = [np.int32, np.int32, np.int64] + [np.int32] * 3 + [np.int64] * 3 + [np.int32] * 2
 _FIRST = 1024  # rows to begin with
@@ -43,7 +47,7 @@ class ScratchBuffers:
     """The scratch buffers of one rule."""
 
     # works: what `gathering.gather` fills, one for each part of the nodes
-    # message_buffers: what an order hands to the next; `last`: the last order hands on no messages
+    # message_buffers: what an order hands to the next, in turns; the third is the last order's, without rows
     # reached: the nodes that the update changed, and at which order
     # few, start: changed arcs of an update in one call, and the features of their senders
 
@@ -51,7 +55,6 @@ class ScratchBuffers:
         self._width = width
         self.works: list[Work]
         self.message_buffers: list[MessageBuffer]
-        self.last: MessageBuffer
         self.reached: ReachedNodes
         ends = (np.empty(FEW_ARCS, np.int32) for _ in range(3))
         self.few = ArcChanges(next(ends), next(ends), np.empty(FEW_ARCS, np.int64), next(ends))
@@ -63,14 +66,13 @@ class ScratchBuffers:
     def clear(self) -> None:
         """Release all memory."""
         self.works = [_work(_FIRST)]
-        self.message_buffers = [_message_buffer(_FIRST, self._width), _message_buffer(_FIRST, self._width)]
-        self.last = _message_buffer(_FIRST, self._width, last=True)
+        self.message_buffers = [_message_buffer(_FIRST, self._width, last) for last in (False, False, True)]
         self.reached = ReachedNodes(np.empty(_FIRST, np.int32), np.empty(_FIRST, np.int8))
 
     @property
     def nbytes(self) -> int:
         """Bytes in use."""
-        groups: tuple[Any, ...] = *self.works, *self.message_buffers, self.last, self.reached
+        groups: tuple[Any, ...] = *self.works, *self.message_buffers, self.reached
         return sum(array.nbytes for group in groups for array in group.arrays)
 
     def work_for(self, pushes: int, parts: int = 1) -> None:
@@ -81,21 +83,12 @@ class ScratchBuffers:
                 works[part] = _work(pushes + pushes // 2 + 1)
         self.works = works
 
-    def buffer_for(self, order: int, last: bool, rows: int) -> MessageBuffer:
-        """Return a buffer for so many rows of an order's messages."""
-        buffer = self.last if last else self.message_buffers[order % 2]
-        if len(buffer.arrays.has) >= rows:
-            return buffer
-        buffer = _message_buffer(rows + rows // 2, self._width, last)
-        if last:
-            self.last = buffer
-        else:
-            self.message_buffers[order % 2] = buffer
-        return buffer
-
-    def buffer(self, order: int, last: bool) -> MessageBuffer:
-        """Return the message buffer of an order."""
-        return self.last if last else self.message_buffers[order % 2]
+    def buffer(self, order: int, last: bool, rows: int = 0) -> MessageBuffer:
+        """Return the message buffer of an order, grown to so many rows."""
+        at = 2 if last else order % 2
+        if len(self.message_buffers[at].arrays.has) < rows:
+            self.message_buffers[at] = _message_buffer(rows + rows // 2, self._width, last)
+        return self.message_buffers[at]
 
     def tidy(self, allowed: int) -> None:
         """Release memory that only a very large batch needs."""
@@ -109,7 +102,7 @@ def _work(size: int) -> Work:
     return Work(*arrays)
 
 
-def _message_buffer(rows: int, width: int, last: bool = False) -> MessageBuffer:
+def _message_buffer(rows: int, width: int, last: bool) -> MessageBuffer:
     """Return a buffer for so many rows; the last order's has none for changes of messages."""
     table = np.empty((0 if last else rows, width), np.int32)
     return MessageBuffer(table, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))
@@ -123,7 +116,6 @@ class Frontier:
     """The messages that one order passes to the next."""
 
     buffer: MessageBuffer
-    senders: int  # how many messages changed
     reached_count: int = 0  # nodes that were reached so far
     rows: int = 0  # rows of state that were added to so far
 
@@ -170,14 +162,12 @@ class Spreading:
 
         Many pushes are gathered and added by one thread for each part of the nodes.
         """
-        sums, senders = self._sums[order - 1].arrays, frontier.senders
-        pushes = arcs.count + count_pushes(frontier.buffer, senders, arcs.push, sums)
+        pushes = arcs.count + count_pushes(frontier.buffer, arcs.push, self._sums[order - 1].arrays)
         return self._add(order, arcs, frontier, threads() if pushes >= SHARED else 1, pushes)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
         """Move rows of gathered receivers to the width that their degrees need."""
-        arrays = work.arrays
-        moving = arrays.movers[:count]
+        arrays, moving = work.arrays, work.arrays.movers[:count]
         nodes = arrays.receivers[moving]
         sums.place(nodes, np.maximum(arrays.before[moving], arrays.after[moving]))
         arrays.slots[moving] = sums.slot[nodes]
@@ -188,25 +178,24 @@ class Spreading:
         changed_senders = arcs.changed_senders[:0] if last else arcs.changed_senders
         buffers.work_for(pushes, parts)
         works = buffers.works[:parts]
-        ready = frontier.buffer, frontier.senders, arcs
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [
-                partial(gather_part, *ready, _part_of_nodes(part, parts), *state, work, pushes)
+                partial(gather_part, frontier.buffer, arcs, _part_of_nodes(part, parts), *state, work, pushes)
                 for part, work in enumerate(works)
             ]
         )
-        for work, (_, _, moving) in zip(works, gathered, strict=True):
+        for work, (_, moving) in zip(works, gathered, strict=True):
             if moving:
                 self._put_right(sums, work, moving)
-        sizes = [found for found, _, _ in gathered]
-        buffer = buffers.buffer_for(order, last, len(changed_senders) + sum(sizes))
+        sizes = [found for found, _ in gathered]
+        buffer = buffers.buffer(order, last, len(changed_senders) + sum(sizes))
         if len(changed_senders):
             _put_old_messages(sums.arrays, changed_senders, buffer, parts)
         starts, first = np.cumsum([0, *sizes[:-1]]).tolist(), len(changed_senders)
         calls = [
-            partial(kernels.add_part, found, work, sums.arrays, frontier.buffer, buffer, at, first, arcs.pull)
-            for work, found, at in zip(works, sizes, starts, strict=True)
+            partial(kernels.add_part, work, sums.arrays, frontier.buffer, buffer, at, first, arcs.pull)
+            for work, at in zip(works, starts, strict=True)
         ]
         counts = side_by_side(calls)
         given = buffer.arrays
@@ -215,12 +204,11 @@ class Spreading:
         reached_count = self.note(changed, order, frontier.reached_count)
         buffer = MessageBuffer(given.table, given.has, changed, rows)
         if order == 1:
-            follow_frontier(self._heavy.rows, buffer, len(changed), arcs.push)
-        return Frontier(buffer, len(changed), reached_count, frontier.rows + sum(sizes))
+            follow_frontier(self._heavy.rows, buffer, arcs.push)
+        return Frontier(buffer, reached_count, frontier.rows + sum(sizes))
 
 
 def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuffer, parts: int) -> None:
-    """Write the old messages of changed arcs' senders into the first rows of a table."""
     table, has = buffer.arrays.table, buffer.arrays.has
 
     def put(low: int, high: int) -> None:
@@ -233,3 +221,70 @@ def _put_old_messages(sums: SumRows, changed_senders: Nodes, buffer: MessageBuff
 def _part_of_nodes(part: int, parts: int) -> int:
     """Return the bits of one part of the nodes, for one thread; see `EVERYBODY`."""
     return sum(1 << block for block in range(30) if block % parts == part)
+
+
+# ---- threads: parts of the nodes are disjoint and sums are integers, so bits stay the same -----------------
+
+_R = TypeVar("_R")
+_MOST = 8
+_pool: ThreadPoolExecutor | None = None
+_count: int | None = None
+
+
+def threads() -> int:
+    """Return how many threads a large update uses: `set_threads`, DYGCN_THREADS, or the cores there are."""
+    if _count is not None:
+        return _count
+    wanted = os.environ.get("DYGCN_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return min(
+        _MOST, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+
+
+def set_threads(count: int | None) -> None:
+    """Set how many threads a large update may use; None leaves it to DYGCN_THREADS and the machine.
+
+    Examples
+    --------
+    >>> set_threads(1)
+    >>> threads()
+    1
+    >>> set_threads(None)
+    """
+    global _count
+    if count is not None and (not isinstance(count, int) or count < 1):
+        raise OptionError(f"threads is {count!r}; allowed is a whole number, 1 or more, or None")
+    _count = count
+
+
+def side_by_side(calls: Sequence[Callable[[], _R]]) -> list[_R]:
+    """Run calls that release the interpreter lock in parallel; the first one in this thread."""
+    global _pool
+    if len(calls) == 1:
+        return [calls[0]()]
+    if _pool is None or _pool._max_workers < len(calls) - 1:
+        _pool = ThreadPoolExecutor(len(calls) - 1, "dygcn")
+    others = [_pool.submit(call) for call in calls[1:]]
+    try:
+        first = calls[0]()
+    finally:  # the caller may not continue while other threads write
+        wait(others)
+    return [first, *(other.result() for other in others)]
+
+
+def in_ranges(call: Callable[..., object], count: int, parts: int, *arguments: object) -> None:
+    """Run ``call(low, high, *arguments)`` for several ranges of 0..count - 1, in parallel."""
+    bounds = [count * part // parts for part in range(parts + 1)]
+    side_by_side([partial(call, low, high, *arguments) for low, high in pairwise(bounds)])
+
+
+def _forget_pool() -> None:
+    """Drop the thread pool after a fork: the child has none of its parent's threads."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -155,7 +155,6 @@ class Sums:
             self.narrow[rows] = stored[is_narrow]
 
     def _narrow_rows(self, nodes: Nodes, at: Int32) -> tuple[Bool, Nodes]:
-        """Return which nodes have a narrow row, and its position."""
         is_narrow = at < NARROW if self._pooled else at < 0
         return is_narrow, -2 - at[is_narrow] if self._pooled else nodes[is_narrow]
 
