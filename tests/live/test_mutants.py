@@ -161,10 +161,10 @@ def hunt(few):
 LINES = {
     "old messages are taken too late": (
         "dygcn.engine.propagation.kernels",
-        "    if step.order == 1:\n",
-        "    old = arcs.changes.changed_senders\n"
-        "    write_messages(step.sums, old, changed_senders, step.out.table, step.out.has)\n"
-        "    if step.order == 1:\n",
+        "if step.order == 1:",
+        "old = arcs.changes.changed_senders\n"
+        "write_messages(step.sums, old, changed_senders, step.out.table, step.out.has)\n"
+        "if step.order == 1:",
         exact.FEW_EVENTS,
     ),
     "old messages of a large update are taken too late": (

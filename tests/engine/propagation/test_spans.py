@@ -6,8 +6,8 @@ import dygcn
 from tests.seeded import assert_noticed, try_with
 
 MODULE = "dygcn.engine.propagation.gathering"
-CHOICE = "bits = _span(pushes, len(marks.place))"
-SPANS_OF_FOUR = "bits = 2"
+CHOICE = "work.bits = _span(pushes, len(marks.place))"
+SPANS_OF_FOUR = "work.bits = 2"
 
 
 def play(nodes, events, batches):
