@@ -174,8 +174,8 @@ def test_a_service_that_is_not_there_is_not_ready():
 
 
 def test_dead_letters_are_replayed_mended_and_discarded(serve, monkeypatch):
-    monkeypatch.setattr("dygcn.client.dead_letters._PAGE", 2)
-    monkeypatch.setattr("dygcn.client.dead_letters._IN_ADDRESS", 2)
+    monkeypatch.setattr("dygcn.client.operations._PAGE", 2)
+    monkeypatch.setattr("dygcn.client.operations._IN_ADDRESS", 2)
     served = serve()
     bad = [{"src": 1.5, "dst": 2}] * 3 + [{"src": 7, "dst": 8, "weight": -1}] * 2
     served.post(bad, client="a", sequence=0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dygcn.cluster.subscribers import Subscribers
+from dygcn.cluster.shard import Subscribers
 
 
 def differ(seed, forget=False):

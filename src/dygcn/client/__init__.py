@@ -1,7 +1,7 @@
 """A client of the service: `Client` for programs that wait, `AsyncClient` for asyncio.
 
 Which requests an operation takes, what is repeated, and what an answer means is decided once, without any
-network (`operations`, `sending`, `dead_letters`, `retry`); the two clients only exchange requests for
+network (`operations`, `sending`, `retry`); the two clients only exchange requests for
 replies.
 """
 

@@ -1,14 +1,4 @@
-"""Where events come from: one file each, one contract.
-
-======  ==================================  ==============================================================
-source  stream of a message                 its offset
-======  ==================================  ==============================================================
-nats    ``nats:<stream>``                   the sequence
-redis   ``redis:<stream>``                  the id: milliseconds, then 22 bits of its sequence
-kafka   ``kafka:<topic>/<partition>``       the offset
-file    ``file:<name>``                     the byte after the line
-======  ==================================  ==============================================================
-"""
+"""Where events come from: one file each, one contract; each reader says what stream and offset are."""
 
 from __future__ import annotations
 
