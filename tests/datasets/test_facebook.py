@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dygcn.datasets import load
-from dygcn.datasets.files import ATTRIBUTES, arrivals
-from dygcn.datasets.loading import grow
+from dygcn.datasets.loading import ATTRIBUTES, arrivals, grow
 from dygcn.errors import DatasetError, MissingExtra
 from dygcn_lab.evaluation.steps import steps_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dygcn.datasets import files, info, load, names
+from dygcn.datasets import info, load, loading, names
 from dygcn.errors import DatasetError, OptionError
 from dygcn_lab.evaluation.steps import steps_of
 
@@ -166,7 +166,7 @@ def test_a_damaged_installation_is_seen(monkeypatch, tmp_path, nowhere):
     (tmp_path / "shipped").mkdir()
     (tmp_path / "shipped" / "as-733.parquet").write_bytes(b"PAR1")
     info("as-733")  # the registry itself is whole
-    monkeypatch.setattr(files, "files", lambda package: tmp_path)
+    monkeypatch.setattr(loading, "files", lambda package: tmp_path)
     with pytest.raises(DatasetError, match=r"as-733\.parquet of this installation is not the as-733"):
         load("as-733")
 

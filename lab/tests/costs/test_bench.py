@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cli.test_commands import run, run_json
 
 from costs.published import PUBLISHED
-from dygcn.live.announcing import Announcer
+from dygcn.live.changed import Announcer
 from dygcn_lab.cli.bench import show_result
 from dygcn_lab.costs.results import KINDS
 from dygcn_lab.costs.start import LINES, NOTHING, README, commands

@@ -7,7 +7,7 @@ import pytest
 from dygcn.engine.models import folder as folders
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.storage import dead_letters
-from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.storage.sqlite_file import Watermark
 from dygcn_lab.soak.promises import damage as check
 from dygcn_lab.testbed.seeding import seeded
 

@@ -22,9 +22,8 @@ from dygcn.engine.models.projection import feature_rows
 from dygcn.engine.models.state import State
 from dygcn.engine.records import NO_CHANGE, EventBatch
 from dygcn.errors import ClockWarning, FeatureError, FolderError, OptionError
-from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change, DistanceTracker, with_listeners
-from dygcn.live.changed import ChangeRecord
+from dygcn.live.changed import Announcer, ChangeRecord, check_orders
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.files import load_state
 from dygcn.live.finding import check_alone, many_ids
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.contracts import StateReader, StateWriter
     from dygcn.engine.records import Int64
     from dygcn.live import refitting
-    from dygcn.live.announcing import Unsaid
+    from dygcn.live.changed import Unsaid
 else:  # it brings all of training, and most who load an embedding never fit one
     refitting = late("dygcn.live.refitting")
 

@@ -22,8 +22,7 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
-from dygcn.live.announcing import Unsaid
-from dygcn.live.changed import FeedImage
+from dygcn.live.changed import FeedImage, Unsaid
 from dygcn.live.model_files import (
     FolderSettings,
     LogPosition,

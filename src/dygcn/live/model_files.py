@@ -198,7 +198,6 @@ def history_tensors(history: HistoryImage | None) -> Tensors:
 
 
 def _check_settings(settings: FolderSettings) -> None:
-    """Refuse settings that no model can have."""
     if settings.rule not in rule_names():
         raise ValueError(
             f"rule {settings.rule!r}, known: {rule_names()}; install the distribution that has it"
@@ -334,7 +333,6 @@ def _read_table(settings: FolderSettings, tensors: Tensors, scales: NDArray[Any]
 
 
 def _read_filter(model: FolderSettings, settings: FilterSettings, tensors: Tensors) -> FilterHead:
-    """Read a filter from the tensors of a model; raise ValueError if no fit can have made it."""
     names = take_ids(tensors, "filter_ids", model.ids)
     rows = take_tensor(tensors, "filter_rows", np.int8, 2)
     weights = take_tensor(tensors, "filter_weights", np.float32)
@@ -369,7 +367,6 @@ def read_history(ids: str, clock: float | None, tensors: Tensors) -> HistoryImag
 
 
 def _check_next(head: NextHead, orders: int) -> None:
-    """Raise ValueError if no model can have this score of what comes next."""
     rows = head.weights, head.listed, head.low, head.high
     sizes, allowed = set(map(len, rows)), {len(NAMES), len(NAMES) + 2 * count_products(orders)}
     numbers = [number for row in (*rows, head.alone) for number in row]

@@ -176,7 +176,6 @@ def alignment(ids: IdColumn, rows: Float32, old: RowTable) -> Float64:
 
 
 def _state(model: Model, graph: Graph, nodes: Nodes, own: Tensors) -> State:
-    """Return a state of a graph whose nodes own features."""
     state = State(model, graph)
     state.rule.restore(graph, nodes, own)
     state.rebuild()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.contracts import StateWriter
     from dygcn.engine.models.model import Model
     from dygcn.engine.records import Float32, Float64, IdColumn, Nodes
-    from dygcn.live.announcing import Announcer
+    from dygcn.live.changed import Announcer
 
 
 class VectorView:
@@ -278,7 +278,6 @@ class VectorView:
         return None
 
     def _names(self, nodes: Nodes) -> IdColumn:
-        """Return the user's ids of nodes."""
         return self._state.graph.ids.names(nodes)
 
     def _ids_of(self, nodes: Nodes) -> NDArray[Any]:
@@ -286,7 +285,6 @@ class VectorView:
         return self._state.graph.ids.shown(self._names(nodes))
 
     def _vectors_of(self, nodes: Nodes) -> Float32:
-        """Return the vectors of nodes."""
         self._state.check()
         return self._state.reading().vectors(nodes)
 
@@ -295,7 +293,6 @@ class VectorView:
         return ChangeRecord(self._state.graph.ids.high)
 
     def _cached(self) -> VectorCache:
-        """Return the cache of vectors."""
         if self._cache is None:
             self._cache = VectorCache(self._state, self._change_record())
         return self._cache

@@ -423,7 +423,6 @@ class EmbeddingView(VectorView):
     def _scores_of(
         self, first: Nodes, second: Nodes, links: str, numbers: tuple[Nodes, Nodes] | None = None
     ) -> Float64:
-        """Return the scores of pairs of nodes; see `pair_scores`."""
         return pair_scores(self._state, self._cached(), first, second, links, numbers)
 
     @property

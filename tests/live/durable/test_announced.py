@@ -20,7 +20,7 @@ import dygcn
 from dygcn.engine.events import read_update
 from dygcn.engine.records import NO_CHANGE, IdColumn
 from dygcn.errors import FeatureError
-from dygcn.live.announcing import Announcer, Unsaid
+from dygcn.live.changed import Announcer, Unsaid
 from dygcn.live.durable import recovery
 from dygcn.live.durable.feed import Feed
 from dygcn.live.durable.snapshots import SnapshotWriter

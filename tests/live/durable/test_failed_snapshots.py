@@ -16,7 +16,7 @@ from dygcn.live.durable import snapshots
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.storage import layout
 from dygcn.live.durable.storage.layout import list_snapshots
-from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.storage.sqlite_file import Watermark
 from dygcn.live.durable.write_ahead import Observer
 from dygcn.live.files import Snapshot
 from tests.forked import in_child

@@ -11,7 +11,7 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 import dygcn
 from dygcn.engine.records import History
 from dygcn.errors import DamagedLog, FolderError, FolderInUse, OptionError, StorageError, WriteFailed
-from dygcn.live.announcing import Announcer
+from dygcn.live.changed import Announcer
 from dygcn.live.durable import embedding as durable
 from dygcn.live.durable import write_ahead
 from dygcn.live.durable.feed import FeedCursor, Histories

@@ -42,7 +42,7 @@ from dygcn.live.durable.storage import layout, times
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.layout import LOG_FILE, list_snapshots, own_bytes
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.log_reader import LogReader
+from dygcn.live.durable.storage.sqlite_file import LogReader
 from dygcn.live.files import Snapshot
 from dygcn.paper import BaseRecipe
 from dygcn_lab.testbed.seeding import small_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dygcn.datasets.files import LAB, OWN
+from dygcn.datasets.loading import LAB, OWN
 from dygcn.datasets.registry import DatasetInfo, registry
 
 _HEAD = ("name", "what", "nodes", "events", "removals", "labels", "publisher", "terms", "shipped")

@@ -18,8 +18,8 @@ from dygcn.engine.models.checks import read_tolerance
 from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.records import Changed, Float32
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
-from dygcn.live.announcing import Announcer, check_orders
 from dygcn.live.change import Change
+from dygcn.live.changed import Announcer, check_orders
 from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
 from dygcn.live.durable.snapshots import KeepLog, SnapshotWriter
@@ -342,7 +342,6 @@ class DurableEmbedding(EmbeddingView):
             return dict(self._offsets.streams)
 
     def _cached(self) -> VectorCache:
-        """Return the cache of vectors."""
         return self._live._cached()
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -28,7 +28,7 @@ from dygcn.live.durable.storage import times
 from dygcn.live.durable.storage.entries import Kind
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.layout import LOG_FILE, check_log, list_snapshots
-from dygcn.live.durable.storage.log_reader import LogReader
+from dygcn.live.durable.storage.sqlite_file import LogReader
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.guard import Guard
 from dygcn.live.view import EmbeddingView

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dygcn.engine.models.state import State
     from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
     from dygcn.live.changed import FeedImage
-    from dygcn.live.durable.storage.log_reader import LogReader
+    from dygcn.live.durable.storage.sqlite_file import LogReader
 
 _NO_EVENTS = pack(read_events([]))
 _MERGED = 20_000  # events that are replayed as one batch, where borders of batches do not show in the result

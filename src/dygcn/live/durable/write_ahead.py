@@ -16,7 +16,7 @@ from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.models.surprise import Surprises
 from dygcn.engine.records import History, IdColumn, Nodes
 from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError, WriteFailed
-from dygcn.live.announcing import check_orders
+from dygcn.live.changed import check_orders
 from dygcn.live.durable.feed import Feed, Histories
 from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
 from dygcn.live.durable.source_batch import StreamOffsets

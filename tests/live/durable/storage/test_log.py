@@ -17,7 +17,7 @@ from dygcn.live.durable.storage import log as logs
 from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.log import Chains, EventLog
-from dygcn.live.durable.storage.watermark import Reached, Watermark
+from dygcn.live.durable.storage.sqlite_file import Reached, Watermark
 
 
 def entry(number, stream="clicks"):

@@ -14,7 +14,7 @@ from dygcn.errors import WriteFailed
 from dygcn.live.durable import opening
 from dygcn.live.durable.storage import layout, sqlite_file
 from dygcn.live.durable.storage.log import EventLog
-from dygcn.live.durable.storage.watermark import Watermark
+from dygcn.live.durable.storage.sqlite_file import Watermark
 from dygcn.live.durable.write_ahead import WriteAhead
 
 BEFORE, AFTER = "before", "after"

@@ -31,7 +31,7 @@ from dygcn.live.durable.storage.entries import (
     redacted,
 )
 from dygcn.live.durable.storage.layout import FolderLock
-from dygcn.live.durable.storage.watermark import Reached, Watermark
+from dygcn.live.durable.storage.sqlite_file import Reached, Watermark
 
 LONGEST_JOURNAL = 4 << 20
 _COMMIT = 8192  # bytes that a commit adds to the journal, beside its entries
@@ -356,7 +356,6 @@ class EventLog:
             yield entry
 
     def _some(self, after: int) -> list[Entry]:
-        """Return the next entries, as many as fit into memory."""
         with self._lock, reading(self):
             return sqlite_file.some_entries(self._db, after)
 
