@@ -22,11 +22,12 @@ def check_fields(of: object, **allowed: tuple[str, ...] | range) -> None:
     """Raise an OptionError unless each field named is one of some texts, or a whole number of a range."""
     for name, values in allowed.items():
         value = getattr(of, name)
-        if not isinstance(values, range):
-            one_of(name, value, values)
-        elif not isinstance(value, int | np.integer) or isinstance(value, bool) or int(value) not in values:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if isinstance(values, range) and not (whole and int(value) in values):
             least, most = values[0], values[-1]
             raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+        if isinstance(values, tuple) and value not in values:
+            raise OptionError(f"{name} is {value!r}; known: {', '.join(values)}")
 
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> None:

@@ -285,18 +285,22 @@ def _choose_window(arcs: Sparse, nodes: int, rank: int, budget: int) -> tuple[in
     lengths = np.diff(arcs.start).astype(np.float64)
     window, joined, ahead, last = 1, count, int(lengths @ lengths), 0
     while window < LONGEST and ahead <= MULTIPLICATIONS[window + 1] and last <= LARGEST_PRODUCT:
-        if window == 1:
-            some = lengths > 0
-            reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
-            most = count + ahead  # where two steps fit, and three certainly not, pairs need not be counted
-            beyond = float(lengths[some] @ reached) > MULTIPLICATIONS[LONGEST]
-            if beyond and _bytes_needed(core, count, nodes, rank, most) <= budget:
+        if window == 1 and _least_ahead(arcs, lengths) > MULTIPLICATIONS[LONGEST]:
+            most = count + ahead  # where two steps fit, the number of pairs is not needed
+            if _bytes_needed(core, count, nodes, rank, most) <= budget:
                 return 2, most
         longer, last, ahead = walk_kernels.count_walks(window + 1, arcs.start, arcs.columns)
         if _bytes_needed(core, count, nodes, rank, longer) > budget:
             break
         window, joined = window + 1, longer
     return window, joined
+
+
+def _least_ahead(arcs: Sparse, lengths: Float64) -> float:
+    """Return a lower bound on the multiplications of a third step."""
+    some = lengths > 0
+    reached = np.maximum.reduceat(lengths[arcs.columns], arcs.start[:-1][some])
+    return float(lengths[some] @ reached)
 
 
 def _log_walks(arcs: Sparse, degree: Float64, window: int, most: int, reporter: _Reporter) -> Sparse:
