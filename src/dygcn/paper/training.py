@@ -296,9 +296,9 @@ class _Run:
         self._history, self._tables, self._recipe = history, tables, recipe
         self._arrays, self._links, self._random = TorchArrays(), LinkLoss(recipe.loss), random
         self.beside = self._links.parameters
-        if history.snapshots[0].classes is not None:
-            classes = 1 + max(int(_classes(snapshot).max(initial=0)) for snapshot in history.snapshots)
-            self._head = torch.zeros((dim + 1, classes), requires_grad=True)
+        known = [one.classes.max(initial=0) for one in history.snapshots if one.classes is not None]
+        if known:
+            self._head = torch.zeros((dim + 1, 1 + int(max(known))), requires_grad=True)
             self.beside = [*self.beside, self._head]
 
     def loss(self, first: int, weights: Sequence[Tensor]) -> Tensor | None:
@@ -327,11 +327,6 @@ class _Run:
             scores, wanted = rows @ self._head[:-1] + self._head[-1], torch.from_numpy(now.classes[known])
             total = total + recipe.task_weight * torch.nn.functional.cross_entropy(scores, wanted)
         return total if total.requires_grad else None
-
-
-def _classes(snapshot: GraphSnapshot) -> Int64:
-    assert snapshot.classes is not None
-    return snapshot.classes
 
 
 def _say_untrained(reason: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -18,23 +18,18 @@ import numpy as np
 from dygcn._extras import load_plugin, plugins
 from dygcn.engine.events import join_ids, take
 from dygcn.engine.features.inputs import Features, Given, Hashed, RowTable, Walks
+from dygcn.engine.filter.head import FilterHead
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.folder import take_tensor
-from dygcn.engine.models.links import COUNT_HALF_LIFE, FILTER, KINDS, LinkHead
-from dygcn.engine.propagation import ExactRule
+from dygcn.engine.models.folder import Tensors, take_tensor
+from dygcn.engine.models.links import COUNT_HALF_LIFE, FILTER, KINDS, LinkHead, NextHead
+from dygcn.engine.propagation import ExactRule, Rule
+from dygcn.engine.records import Float32, Float64, IdColumn, Int64, ScoreKind
 from dygcn.errors import FeatureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dygcn.engine.filter.head import FilterHead
-    from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.models.links import NextHead
     from dygcn.engine.models.projection import Projection
-    from dygcn.engine.propagation import Rule
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, ScoreKind
 
 RULES = {"exact": "dygcn.engine.models.model", "rolling": "dygcn.paper", "spectral": "dygcn.paper"}
 """Name -> the module that registers the rule."""
