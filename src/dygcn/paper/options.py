@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         check_fields(self, restart=("never", "warn", "auto"))
-        pair = self.band if isinstance(self.band, tuple | list) else ()
+        pair: Any = self.band if isinstance(self.band, tuple | list) else ()
         numbers = len(pair) == 2 and all(isinstance(edge, int | float | np.number) for edge in pair)
         if self.band is not None and not (numbers and 0 <= pair[0] < 1 < pair[1]):
             raise OptionError(f"band is {self.band!r}; allowed is (low, high) with 0 <= low < 1 < high")
