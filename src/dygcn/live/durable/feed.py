@@ -280,8 +280,10 @@ class Departures:
             self.forget(self._sequences[too_many - 1])
 
     def _keep(self, rows: Iterable[int]) -> None:
-        kept = [(self._ids[row], self._sequences[row], self._numbers[row]) for row in rows]
-        self._ids, self._sequences, self._numbers = ([one[at] for one in kept] for at in range(3))
+        kept = list(rows)
+        self._ids = [self._ids[row] for row in kept]
+        self._sequences = [self._sequences[row] for row in kept]
+        self._numbers = [self._numbers[row] for row in kept]
 
     def forget(self, sequence: int) -> None:
         """Drop departures up to a sequence."""
