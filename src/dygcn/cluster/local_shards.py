@@ -63,7 +63,15 @@ class LocalShards:
         replies: dict[int, Any] = {}
         with self._one_at_a_time:
             for _ in range(_ROUNDS):
-                self._deliver()
+                while self._waiting:
+                    to, message = self._waiting.popleft()
+                    if to == SEQUENCER:
+                        assert isinstance(message, Fetch)
+                        send_entries(self._log, self, message)
+                    elif to in self.workers:
+                        self.workers[to].take(message)
+                        while self.workers[to].step():
+                            pass
                 for number, query in queries.items():
                     worker = self.workers.get(number)
                     if number not in replies and worker and worker.ready and worker.position >= query.at:
@@ -76,17 +84,6 @@ class LocalShards:
                         pass
         missing = sorted(set(queries) - set(replies))
         raise ClusterError(f"shards {missing} have no answer; start the cluster again")
-
-    def _deliver(self) -> None:
-        while self._waiting:
-            to, message = self._waiting.popleft()
-            if to == SEQUENCER:
-                assert isinstance(message, Fetch)
-                send_entries(self._log, self, message)
-            elif to in self.workers:
-                self.workers[to].take(message)
-                while self.workers[to].step():
-                    pass
 
     def close(self) -> None:
         """End all."""
