@@ -105,7 +105,7 @@ def _work(size: int) -> Work:
 def _message_buffer(rows: int, width: int, last: bool) -> MessageBuffer:
     """Return a buffer for so many rows; the last order's has none for changes of messages."""
     table = np.empty((0 if last else rows, width), np.int32)
-    return MessageBuffer(table, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32))
+    return MessageBuffer(table, np.zeros(rows, np.int64), np.zeros(rows, np.int32), np.zeros(rows, np.int32))
 
 
 SHARED = 16_384  # pushes; below this other threads cost more than they save
