@@ -36,9 +36,9 @@ def is_refused(arguments, code, *words):
 class Process:
     """A service that was begun by a command with --json."""
 
-    def __init__(self, *arguments, cwd=None):
+    def __init__(self, *arguments, cwd=None, script=DYGCN[-1]):
         self.process = subprocess.Popen(
-            [*DYGCN, *map(str, arguments)],
+            [*DYGCN[:-1], script, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,7 +13,7 @@ import msgspec
 
 from dygcn.cli.options import open_unserved
 from dygcn.cli.printing import json_option, print_json, show, show_table
-from dygcn.errors import OptionError
+from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.durable.dead_letters import MOST, chosen, parts_of
 from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
@@ -56,9 +56,9 @@ def dead_letters(
     asked = {"stream": stream, "reason": reason}
     chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (corrected is not None)
     if action != "list" and chosen != 1:
-        raise OptionError("say which dead letters: number, stream or reason, corrected, or all")
+        raise OptionError("say which: --number, --stream or --reason, --corrected, or --all")
     if action != "replay" and corrected is not None:
-        raise OptionError("corrected is for replay")
+        raise OptionError("--corrected is for replay")
     events = None if corrected is None else read_corrected(corrected)
     with _opened(place) as box:
         if action == "list":
@@ -118,7 +118,11 @@ def _opened(place: str) -> Iterator[Any]:
         with Client(place) as client:
             yield client
         return
-    if os.path.isdir(place) and not is_durable(place):
+    if "://" in place:
+        raise OptionError(f"{place} is no address of a service; allowed is http:// or https://, or a folder")
+    if not os.path.isdir(place):
+        raise MissingFolder(f"{place} does not exist; check the name")
+    if not is_durable(place):
         raise OptionError(f"{place} is not durable: it has no log, and so no dead letters")
     instead = "name the address of that service instead, such as http://127.0.0.1:8470"
     with open_unserved(place, instead) as live:

@@ -255,6 +255,8 @@ def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, ou
     import pyarrow.parquet  # noqa: PLC0415
 
     suffix = Path(out).suffix.lower()
+    if not Path(out).parent.is_dir():
+        raise OptionError(f"{out} cannot be written: there is no folder {Path(out).parent}")
     if suffix == ".parquet":
         pyarrow.parquet.write_table(table, out)
     elif suffix == ".arrow":

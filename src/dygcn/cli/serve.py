@@ -80,8 +80,8 @@ def token(name: str, scopes: tuple[str, ...], as_json: bool) -> None:
     Standard output is what CONFIG.toml of `dygcn run` takes, or the file of `dygcn serve --tokens`, as in
     `dygcn token app >> CONFIG.toml`; the token itself goes to standard error.
     """
-    if not name.isprintable():
-        raise OptionError(f"NAME is {name!r}; allowed are printable characters")
+    if not name or not name.isprintable():
+        raise OptionError(f"NAME is {name!r}; allowed are printable characters, at least one")
     secret, made = new_token(name, cast("tuple[Scope, ...]", scopes))
     if as_json:
         print_json({"token": secret, "name": name, "sha256": made.sha256, "scopes": made.scopes})

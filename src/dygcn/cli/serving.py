@@ -19,7 +19,7 @@ from dygcn.live.durable.embedding import DurableEmbedding
 from dygcn.live.durable.storage.layout import CLUSTER_FILE
 from dygcn.serving.observing.logs import configure
 from dygcn.serving.service.app import run_app
-from dygcn.serving.service.server import bind
+from dygcn.serving.service.server import bind, collect_hang_ups
 from dygcn.serving.service.service import Service, open_in_one_process
 from dygcn.serving.service.settings import Http, ServiceSettings, Shards, Token, check_settings, read_settings
 from dygcn.serving.sources import (
@@ -96,15 +96,17 @@ def serve_folder(
 
 def serve_file(config: str, as_json: bool, log_format: str | None, log_level: str | None) -> None:
     """Serve with the settings of a file, which SIGHUP reads again."""
-    settings = _with_log(read_settings(config), log_format, log_level)
-    _serve(settings, as_json, lambda: read_settings(config))
+
+    def read() -> ServiceSettings:
+        return _with_log(read_settings(config), log_format, log_level)
+
+    _serve(read(), as_json, read)
 
 
 def _with_log(settings: ServiceSettings, form: str | None, level: str | None) -> ServiceSettings:
-    """Return the settings with the log options of the command line, and configure logging."""
+    """Return the settings with the log options of the command line."""
     log = settings.log
     log = msgspec.structs.replace(log, format=form or log.format, level=level or log.level)
-    configure(log.format, log.level)
     return msgspec.structs.replace(settings, log=log)
 
 
@@ -123,10 +125,12 @@ def _read_tokens(path: str | None) -> list[Token]:
 
 
 def _serve(settings: ServiceSettings, as_json: bool, reread: Callable[[], ServiceSettings] | None) -> None:
+    configure(settings.log.format, settings.log.level)
+    hang_ups = collect_hang_ups()
     with ExitStack() as listening:
         sockets = [listening.enter_context(one) for one in bind(settings.http)]
         service = _begun(settings)  # after binding, which may fail: replaying the log may take a while
-        run_app(service, lambda address: _print_address(service, address, as_json), sockets, reread)
+        run_app(service, lambda address: _print_address(service, address, as_json), sockets, reread, hang_ups)
     if as_json:
         print_json({"stopped": True})
     else:

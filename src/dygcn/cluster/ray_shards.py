@@ -231,12 +231,17 @@ def _join_ray(address: str | None, name: str) -> bool:
         except ConnectionError:
             raise ClusterError(f"there is no Ray cluster at {address}") from None
         return False
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        num_cpus=1,
-        _node_ip_address="127.0.0.1",
-        _system_config={"kill_worker_timeout_milliseconds": 500},  # for one that is stopped
-        **how,
-    )
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            num_cpus=1,
+            _node_ip_address="127.0.0.1",
+            _system_config={"kill_worker_timeout_milliseconds": 500},  # for one that is stopped
+            **how,
+        )
+    except Exception as error:  # Ray has no class of its own for it
+        raise ClusterError(
+            f"Ray did not start on this machine ({error}); try again when it is less busy"
+        ) from error
     return True

@@ -1,6 +1,7 @@
 """SIGHUP: tokens and limits are read again by a running process, which lives on whatever is in the file."""
 
 import signal
+import time
 
 import httpx
 
@@ -46,6 +47,32 @@ def test_tokens_are_exchanged_and_a_bad_file_is_refused(folder):
     assert code == 0
     for secret in (old, new, first.sha256, second.sha256):
         assert secret not in said
+
+
+def test_a_signal_while_the_log_is_replayed_is_no_loss(folder, tmp_path):
+    """It came between two reads of the settings; the options of the command line are no change of them."""
+    config = tmp_path / "settings.toml"
+    config.write_text(f'folder = "{folder()}"\n[http]\nport = 0\n')
+    slow = (
+        "from dygcn.cli import serving\n"
+        + """
+import os, signal
+opened = serving.open_embedding
+def open_embedding(settings):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return opened(settings)
+serving.open_embedding = open_embedding
+from dygcn.cli import main
+main()
+"""
+    )
+    with Process("run", config, "--json", "--log-level", "debug", script=slow) as served:
+        until(lambda: served.client.get("/livez").status_code == 200)
+        time.sleep(0.3)
+        code, _, said = served.end()
+    assert code == 0
+    assert "settings.reloaded" in said
+    assert "a restart is needed" not in said
 
 
 def test_without_a_file_the_service_lives_on(folder):

@@ -78,8 +78,9 @@ def test_a_connection_in_use_stays_open(serve):
 
 def test_an_answer_that_takes_long_is_waited_for(serve):
     served = serve(limits=Limits(seconds_to_send=0.3))
-    since = served.get("/v1/status").json()["sequence"]
+    since, begun = served.get("/v1/changes").json()["next"], time.monotonic()
     assert served.get("/v1/changes", since=since, wait=1.2).status_code == 200
+    assert time.monotonic() - begun > 1.1
 
 
 def test_silence_that_nobody_ends_would_be_noticed(serve, monkeypatch):
@@ -96,6 +97,46 @@ def test_headers_without_end_are_cut_off(serve):
             with pytest.raises(HUNG_UP):  # what the two ends hold in their buffers is less
                 send_until_refused(connection, line * 16)
     assert served.get("/livez").status_code == 200
+
+
+CHUNKED = head("/v1/events", "Content-Type: application/x-ndjson", "Transfer-Encoding: chunked")
+WAITING = "GET /v1/changes?since={}&wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ENDLESS = {"headers": WAITING.encode() + ASKED[:-2] + b"X: ", "trailer": CHUNKED + b"1\r\n\n\r\n0\r\nX: "}
+
+
+@pytest.mark.parametrize("begun", ENDLESS.values(), ids=ENDLESS)
+def test_headers_without_end_are_cut_off_while_a_request_is_open(serve, begun):
+    """The parser joins pieces of a header in quadratic time, on the thread that answers everybody."""
+    served = serve()
+    since = served.get("/v1/changes").json()["next"].encode()
+    with connect(served) as connection:
+        connection.sendall(begun.replace(b"{}", since))
+        with pytest.raises(HUNG_UP):
+            send_until_refused(connection, b"y" * 16_000, most=12 << 20)
+    assert served.get("/livez").status_code == 200
+
+
+def test_headers_that_are_taken_for_a_body_would_be_noticed(serve, monkeypatch):
+    waits = property(lambda self: not self.cycle.response_complete, lambda self, value: None)
+    monkeypatch.setattr(listening.Connection, "_in_body", waits)
+    with pytest.raises(AssertionError, match="bytes were taken"):
+        test_headers_without_end_are_cut_off_while_a_request_is_open(serve, ENDLESS["headers"])
+
+
+def test_a_body_behind_an_upgrade_is_refused_and_a_question_is_answered(serve):
+    """The parser leaves out such a body; clients of HTTP/2 ask for an upgrade with their first request."""
+    asked = "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAI"
+    served = serve()
+    with connect(served) as connection:
+        connection.sendall(
+            head("/v1/events", *asked, "Content-Type: application/json", "Content-Length: 2") + b"[]"
+        )
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert listening._NO_UPGRADE.encode() in answer
+    with connect(served) as connection:
+        connection.sendall(head("/livez", *asked, method="GET"))
+        assert b" 200 " in read_answer(connection)[0]
 
 
 def test_a_long_path_is_cut_off(serve):

@@ -92,7 +92,11 @@ def explain(state: StateReader, node: int, *, shares: bool = False) -> Shares:
             sum_shares[k, block] = part[:, None] * sent
             vector_shares[k, block] = maps[k].of(sum_shares[k, block] / max(degrees[k], 1))
     reached = [each.of(row / max(degree, 1)) for each, row, degree in zip(maps, sums, degrees, strict=True)]
-    rank = np.lexsort((neighbours, -np.abs(projections.sum(axis=0))))
+    found, of = np.unique(neighbours, return_inverse=True)
+    by_id = np.argsort(
+        np.searchsorted(found, graph.ids.sorted(found))
+    )  # as nodes are numbered elsewhere, too
+    rank = np.lexsort((by_id[of], -np.abs(projections.sum(axis=0))))
     made_of = node, vector, neighbours[rank], weights[rank], has[:, rank] > 0, degrees, sums
     whole = (sum_shares[:, rank], vector_shares[:, rank]) if shares else (None, None)
     rounding = vector - own - np.sum(reached, axis=0)

@@ -197,6 +197,8 @@ def restore(
     (True, ['ann', 'bob', 'cat'])
     """
     source, target = Path(backup), Path(folder)
+    if not source.is_dir():
+        raise MissingFolder(f"{source} does not exist; name the folder of the backup")
     layout.check_undivided(source)
     layout.check_log(source)
     if not os.path.isfile(source / layout.LOG_FILE):

@@ -13,6 +13,7 @@ import msgspec
 
 import dygcn
 from dygcn._extras import extra
+from dygcn.errors import OptionError
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _TRACES = "/v1/traces"
@@ -25,6 +26,12 @@ class Otel(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
     endpoint: str | None = None  # of OTLP over HTTP: http://127.0.0.1:4318; None: the environment says
     service_name: str = "dygcn"
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise OptionError(
+                f"otel.endpoint is {self.endpoint!r}; allowed is an address such as http://127.0.0.1:4318"
+            )
 
 
 class Tracing:

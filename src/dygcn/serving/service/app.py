@@ -33,7 +33,7 @@ from dygcn.serving.service.observations import Observations
 from dygcn.serving.service.openapi import describe
 from dygcn.serving.service.problems import problem, refusal
 from dygcn.serving.service.reader_processes import behind_readers
-from dygcn.serving.service.server import Server, allow_many_connections, bind
+from dygcn.serving.service.server import Server, allow_many_connections, bind, collect_hang_ups
 from dygcn.serving.service.service import Service
 from dygcn.serving.service.settings import CurrentSettings, ServiceSettings
 from dygcn.serving.service.status import Metrics, StatusHandlers
@@ -325,6 +325,7 @@ def run_app(
     ready: Callable[[str], Any] | None = None,
     sockets: list[socket.socket] | None = None,
     reread: Callable[[], ServiceSettings] | None = None,
+    hang_ups: list[int] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain."""
     app = make_app(service)
@@ -332,10 +333,8 @@ def run_app(
     sys.setswitchinterval(_SWITCH)
     allow_many_connections()
     with behind_readers(service, sockets) as readers:
-        server = Server(app, ready, reread, readers)
+        server = Server(app, ready, reread, readers, collect_hang_ups() if hang_ups is None else hang_ups)
         for one in (signal.SIGTERM, signal.SIGINT):  # sent again after the drain, to the previous handler
             signal.signal(one, lambda *_: None)
-        if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, lambda *_: server.ask_to_reload())
         server.run(sockets)
     leave_behind(service.left_behind)

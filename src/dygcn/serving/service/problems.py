@@ -33,7 +33,7 @@ _TITLES: dict[int, dict[str, str]] = {  # by status and name; what a client can 
     400: {
         "bad-option": "A part of the request is not allowed",
         "bad-event": "An event cannot be applied",
-        "bad-features": "Features, or an operation on them, do not fit the model",
+        "bad-features": "Features, or an operation, do not fit the model or its shards",
         "interrupted": "The body ended too early",
     },
     401: {"unauthorized": "A token is needed"},

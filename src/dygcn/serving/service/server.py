@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
+import signal
 import socket
 import sys
 import time
@@ -28,7 +28,7 @@ with extra("serve"):
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response
     from starlette.types import ASGIApp, Scope
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
     from dygcn.serving.service.reader_processes import ReaderProcesses
@@ -40,8 +40,12 @@ _PART = 16 << 10  # bytes that are parsed at once: some hundred requests
 _MANY = 500  # connections
 _KEPT = 24 * 3600  # seconds that the connection of a reader may be silent
 _IF_FULL = 1.0  # seconds that a silent connection may stay while there are too many
-_Protocol: Any = AutoHTTPProtocol
+_Protocol: Any = HttpToolsProtocol
 PEER = b"x-dygcn-peer"  # the client as a reader saw it; only the writer's own socket may bring it
+_OF_A_BODY = (b"content-length", b"transfer-encoding")
+_NO_UPGRADE = (
+    "a request with a body cannot ask for an upgrade; send it as HTTP/1.1 (in Java: Version.HTTP_1_1)"
+)
 HEALTH = ("/livez", "/readyz")  # exempt: many connections are no reason to restart the process
 _SAME_NETWORK = 64  # bits of an IPv6 address: a client that has one address has all of its network
 
@@ -85,6 +89,14 @@ def bound_socket(family: int, address: Any, *, shared: bool = False) -> socket.s
     return one
 
 
+def collect_hang_ups() -> list[int]:
+    """Return a list to which each SIGHUP appends from now on: one that comes before the server is no loss."""
+    hang_ups: list[int] = []
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda number, _: hang_ups.append(number))
+    return hang_ups
+
+
 def allow_many_connections() -> None:
     """Raise the process's limit of open files as far as allowed; many systems set it to 1024."""
     if sys.platform != "win32":
@@ -102,9 +114,10 @@ class Connection(_Protocol):  # type: ignore[misc]
     for its token. While one waits, nothing more is parsed or read: a client decides how many it sends.
     """
 
-    head = 0
+    head = 0  # bytes since a request began or a body went on: headers, or what follows a body in chunks
     peer = ""
     _unparsed = b""
+    _in_body = False
 
     def connection_made(self, transport: Any) -> None:
         """Count the connection."""
@@ -123,12 +136,21 @@ class Connection(_Protocol):  # type: ignore[misc]
             return
         parts, at = memoryview(data), 0
         while at < len(parts) and not self.pipeline and not self.transport.is_closing():
-            part, before = parts[at : at + _PART], self.cycle
+            part, before, self._in_body = parts[at : at + _PART], self.cycle, False
             super().data_received(part)
-            reading_body = self.cycle is not None and not self.cycle.response_complete
-            self.head = 0 if reading_body or self.cycle is not before else self.head + len(part)
+            self.head = 0 if self._in_body or self.cycle is not before else self.head + len(part)
             at += len(part)
         self._unparsed = bytes(parts[at:])
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body; one that nobody waits for any more counts as headers do."""
+        self._in_body = not self.cycle.response_complete
+        super().on_body(body)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Go on as HTTP/1.1, but for a request with a body, which the parser has left out."""
+        if any(name in _OF_A_BODY for name, _ in self.headers):
+            self.send_400_response(_NO_UPGRADE)
 
     def on_response_complete(self) -> None:
         """Begin the next request; read on only when none waits."""
@@ -201,6 +223,7 @@ class Server(Listening):
         ready: Callable[[str], Any] | None = None,
         reread: Callable[[], ServiceSettings] | None = None,
         readers: ReaderProcesses | None = None,
+        hang_ups: list[int] | None = None,
     ) -> None:
         service: Service = app.state.service
         super().__init__(app, service.current, readers.path if readers is not None else None)
@@ -209,16 +232,17 @@ class Server(Listening):
         service.observations.connections = lambda: len(self.server_state.connections)
         self._waiters: Waiters = app.state.waiters
         self._ready, self._reread = ready, reread
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._hang_ups = [] if hang_ups is None else hang_ups
 
-    def ask_to_reload(self) -> None:
-        """Ask for the settings to be read again soon. Safe in a signal handler."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._current.reload, self._reread)
+    async def on_tick(self, counter: int) -> bool:
+        """Read the settings again, once for all SIGHUPs that came since."""
+        if self._hang_ups:
+            self._hang_ups.clear()
+            self._current.reload(self._reread)
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen, and log the address."""
-        self._loop = asyncio.get_running_loop()
         await super().startup(None if self._readers is not None else sockets)
         if not self.started:
             return
