@@ -36,6 +36,7 @@ LIVE = {
     "score",
     "set_features",
     "to_arrow",
+    "to_networkx",
     "to_pandas",
     "track",
     "unreached",

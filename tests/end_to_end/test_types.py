@@ -16,7 +16,7 @@ import dygcn
 SCRIPT = Path(__file__).with_name("users_script.py")
 PLAIN = os.environ.get("DYGCN_PLAIN")
 IDS = "NDArray[Any]"  # int64 or str objects, which only the graph decides
-OTHERS = {"to_pandas", "plot"}  # types of packages that may be missing
+OTHERS = {"to_pandas", "to_networkx", "plot"}  # types of packages that may be missing
 
 
 def check(*command):

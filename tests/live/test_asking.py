@@ -89,7 +89,7 @@ def test_to_pandas(live):
 
 def test_networkx_takes_the_edges(live):
     networkx = pytest.importorskip("networkx")
-    graph = networkx.from_pandas_edgelist(live.edges().to_pandas(), "src", "dst", "weight")
+    graph = live.to_networkx()
     assert networkx.is_connected(graph)
     assert sorted(map(sorted, graph.edges)) == sorted(map(sorted, EDGES))
     assert graph["ann"]["bob"]["weight"] == 1.0

@@ -426,10 +426,11 @@ def test_arrays_of_ids_compare_with_tuples_and_lists(shop):
         shop.nearest(("user", 1), kind="")
 
 
-def test_one_side_of_a_networkx_graph_is_no_kind():
+def test_a_graph_comes_back_from_networkx_with_its_kinds(shop):
+    assert set(dygcn.fit(shop.to_networkx(), dim=4)) == set(shop)
     graph = nx.Graph([(1, 2), (2, 3)])
     nx.set_node_attributes(graph, 0, "bipartite")
-    assert list(dygcn.fit(graph, dim=4)) == [1, 2, 3]
+    assert list(dygcn.fit(graph, dim=4)) == [1, 2, 3]  # one side alone is no kind
 
 
 def test_tables_of_nodes_by_index_and_by_the_name_of_a_kind():

@@ -65,6 +65,19 @@ def as_frame(
     return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
 
 
+def as_networkx(graph: Graph) -> Any:
+    """Return a networkx Graph or DiGraph with all nodes and the edges' weights."""
+    networkx = _import("networkx")
+    found = networkx.DiGraph() if graph.directed else networkx.Graph()
+    ids = graph.ids
+    for node in ids.shown(ids.names(graph.nodes())):
+        found.add_node(node, **({"kind": node.kind} if ids.kinds is not None else {}))
+    a, b, weight = _sorted_edges(graph)
+    ends = [ids.shown(ids.names(end)).tolist() for end in (a, b)]
+    found.add_weighted_edges_from(zip(*ends, weight.tolist(), strict=True))
+    return found
+
+
 def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)

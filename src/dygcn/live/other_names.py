@@ -45,9 +45,6 @@ ATTRIBUTES = _by_name(
         "to_keyed_vectors to_word2vec": (
             "gensim.models.KeyedVectors(live.model.dim).add_vectors(list(live), live.vectors()) fills one"
         ),
-        "to_networkx": (
-            'networkx.from_pandas_edgelist(live.edges().to_pandas(), "src", "dst", "weight") is the graph'
-        ),
         "most_similar similar kneighbors knn search query": (
             "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
         ),

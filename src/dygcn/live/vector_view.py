@@ -154,6 +154,11 @@ class VectorView:
         nodes = self._nodes(ids)
         return exporting.as_frame(self._ids_of(nodes), self._vectors_of(nodes))
 
+    @guarded
+    def to_networkx(self) -> Any:
+        """Return the graph as a networkx Graph, or a DiGraph, with weights."""
+        return exporting.as_networkx(self._state.graph)
+
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
         raise TypeError("an embedding is no array: use live.vectors() for vectors, live.ids() for ids")
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.engine.events.column_names import ColumnNames
+from dygcn.engine.events.kinds import KindId
 from dygcn.engine.events.columns import id_column, one_kind, untensored
 from dygcn.errors import EventError, OptionError, listed, shown
 
@@ -122,6 +123,9 @@ def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequ
         columns |= _attributes(names, there, lambda name: [row[-1].get(name) for row in rows])
     columns = _both_ways(columns) if directed and not graph.is_directed() else columns
     side = dict(graph.nodes(data="bipartite"))
+    if side and all(isinstance(node, KindId) for node in side):  # by `to_networkx`
+        kind_of = {f"{end}_kind": [node.kind for node in columns[end]] for end in ("src", "dst")}
+        return columns | kind_of | {end: [node.id for node in columns[end]] for end in ("src", "dst")}
     if None in side.values() or len(set(side.values())) < 2:
         return _nodes_checked(columns) if kinds is None else columns
     known = sorted(set(side.values()), key=str)
