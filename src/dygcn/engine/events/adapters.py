@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dygcn.engine.events.column_names import ColumnNames
-from dygcn.engine.events.kinds import KindId
 from dygcn.engine.events.columns import id_column, one_kind, untensored
+from dygcn.engine.events.kinds import KindId
 from dygcn.errors import EventError, OptionError, listed, shown
 
 Columns = dict[str, Any]  # of events, by field

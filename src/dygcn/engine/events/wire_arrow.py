@@ -60,7 +60,9 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
             raise Unreadable(f"there are two columns {name!r}; rename one")
     for name, kind in zip(names, types, strict=True):  # views may point anywhere, many to the same bytes
         if name in fields and pa.types.is_string_view(getattr(kind, "value_type", kind)):
-            raise Unreadable(f"column {name!r} holds string views; send plain strings (polars: compat_level=CompatLevel.oldest())")
+            raise Unreadable(
+                f"column {name!r} holds string views; send plain strings (polars: compat_level=CompatLevel.oldest())"
+            )
     if not {"src", "dst"} <= set(names):
         raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")
     wanted = [at for at, name in enumerate(names) if name in fields]
