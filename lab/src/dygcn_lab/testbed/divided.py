@@ -95,7 +95,8 @@ class MemoryShards(LocalShards):
     """Shards whose snapshots are in memory. Copies have a lock of their own."""
 
     def __init__(self, model: Model, log: MemoryLog, every: int) -> None:
-        super().__init__(model, log, "", every)
+        as_logged: Any = log  # it has what shards call
+        super().__init__(model, as_logged, "", every)
         self._stores: dict[int, MemoryStore] = {}
 
     def _store(self, number: int) -> Any:

@@ -61,7 +61,7 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
     for name, kind in zip(names, types, strict=True):  # views may point anywhere, many to the same bytes
         if name in fields and pa.types.is_string_view(getattr(kind, "value_type", kind)):
             raise Unreadable(
-                f"column {name!r} holds string views; send plain strings (polars: compat_level=CompatLevel.oldest())"
+                f"column {name!r} holds string views; send plain strings (polars: CompatLevel.oldest())"
             )
     if not {"src", "dst"} <= set(names):
         raise Unreadable(f"there is no column src or dst (columns: {', '.join(names) or 'none'})")

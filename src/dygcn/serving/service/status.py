@@ -97,7 +97,10 @@ class StatusReport:
             self._queue_status(),
             self.load_history.latency,
             answers.SnapshotStatus(*saved),
-            *(index, sources, sinks, moved_last),
+            index=index,
+            sources=sources,
+            sinks=sinks,
+            moved_last=moved_last,
         )
 
     def _traffic(self) -> answers.TrafficStatus:
