@@ -33,10 +33,10 @@ def small_model(kind="int64", directed=False, half_life=None, orders=2, unit=Non
     return Model(weights, kind, "hashed", np.ones(WIDTH), 0, directed, half_life=half_life, unit=unit)
 
 
-def begin(path, snapshot_every=10**9, keep_log=None, **options):
+def begin(path, snapshot_every=10**9, keep_log=None, after=None, **options):
     """A folder that was just begun, without an edge."""
     live = dygcn.start(small_model(**options))
-    return dygcn.open(path, live, snapshot_every=snapshot_every, keep_log=keep_log)
+    return dygcn.open(path, live, snapshot_every=snapshot_every, keep_log=keep_log, after=after)
 
 
 def crash(live):
@@ -53,7 +53,7 @@ def crashed_copy(live, path):
 def refuse_one(live):
     """Have something refused after it is in the log: a change that only a snapshot would hold."""
     with pytest.raises(EventError):
-        live.update(remove_nodes=[None])
+        live.update(remove_nodes=["of another type" if live.model.ids == "int64" else 7])
 
 
 def reopened(live, **options):

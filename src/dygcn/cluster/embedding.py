@@ -27,7 +27,7 @@ from dygcn.live.durable.recovery import ReplayedBatch, Standing
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.entries import Kind, NewEntry
 from dygcn.live.durable.write_ahead import WriteAhead
-from dygcn.live.finding import Scored, many_ids
+from dygcn.live.finding import Scored, check_parts, many_ids
 from dygcn.live.recommending import Among
 
 _AT_ONCE = 64  # slots that move with one entry: reads of their nodes wait
@@ -141,6 +141,7 @@ class ClusterEmbedding(DurableEmbedding):
 
     def bulk(self, parts: Iterable[object], **names: Unpack[ColumnOptions]) -> Change:
         """Apply parts one after the other; all nodes count as moved."""
+        check_parts(parts)
         for part in parts:
             self.update(part, **names)
         nodes = self._state.graph.nodes()

@@ -21,12 +21,12 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.projection import feature_rows
 from dygcn.engine.models.state import State
 from dygcn.engine.records import NO_CHANGE, EventBatch
-from dygcn.errors import ClockWarning, FeatureError, FolderError, OptionError
+from dygcn.errors import ClockWarning, FeatureError, FolderError, OptionError, shown
 from dygcn.live.change import Change, DistanceTracker, with_listeners
 from dygcn.live.changed import Announcer, ChangeRecord, check_orders
 from dygcn.live.durable.storage.layout import is_durable
 from dygcn.live.files import load_state
-from dygcn.live.finding import check_alone, many_ids
+from dygcn.live.finding import check_alone, check_parts, many_ids
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.view import EmbeddingView
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dygcn._progress import Asked
     from dygcn.engine.models.contracts import StateReader, StateWriter
-    from dygcn.engine.records import Int64
+    from dygcn.engine.records import Float32, IdColumn, Int64
     from dygcn.live import refitting
     from dygcn.live.changed import Unsaid
 else:  # it brings all of training, and most who load an embedding never fit one
@@ -160,6 +160,7 @@ class LiveEmbedding(EmbeddingView):
         4
         """
         _ = self._state.exact
+        check_parts(parts)
         self._before_change()
         with self._state.changing:
             how = self.model.ids, self.model.directed, self.model.relations
@@ -190,6 +191,11 @@ class LiveEmbedding(EmbeddingView):
         >>> change.ids.tolist(), bool(live["dan"].any())
         (['dan'], True)
         """
+        read = self._read_features(ids, values, nodes)
+        return self._write(lambda: self._state.set_features(*read))
+
+    def _read_features(self, ids: object, values: object, nodes: object) -> tuple[IdColumn, Float32]:
+        """Read what `set_features` takes, and refuse it, before anything is written."""
         if self.model.features in CANNOT_BE_SET:
             raise FeatureError(CANNOT_BE_SET[self.model.features])
         _ = self._state.exact  # the paper's rules have none
@@ -198,7 +204,7 @@ class LiveEmbedding(EmbeddingView):
             raise FeatureError(
                 f"values have {matrix.shape[1]} columns; this model has width {self.model.width}"
             )
-        return self._write(lambda: self._state.set_features(column, matrix))
+        return column, matrix
 
     @guarded
     def restart(self, base: Embedding | None = None) -> Change:
@@ -210,9 +216,13 @@ class LiveEmbedding(EmbeddingView):
             Vectors of your own. Without it the base that was fitted is computed on the graph as it is now
             (a base that is trained on every snapshot is trained, which needs the extra ``torch``).
         """
+        return self._write(self._fresh_base(base))
+
+    def _fresh_base(self, base: Embedding | None) -> Callable[[], Outcome]:
+        """Read or compute the base of a restart; return what writes it."""
         if not self.model.spec.drifts:
             raise OptionError(f"the {self.model.rule} rule never drifts, so it has nothing to restart")
-        return self._write(self.model.spec.restart(self._state, base))
+        return self.model.spec.restart(self._state, base)
 
     @guarded
     def publish(self, tolerance: float | None = None) -> Change:
@@ -407,6 +417,8 @@ def start(model: Model) -> LiveEmbedding:
     >>> again.digest() == live.digest()
     True
     """
+    if not isinstance(model, Model):
+        raise OptionError(f"model is {shown(model)}; allowed is live.model, or dygcn.load(path).model")
     state = State(model)
     if model.baseline is not None:
         state.set_features(model.baseline.ids, model.baseline.vectors)

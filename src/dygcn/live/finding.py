@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from dygcn.errors import EventError, OptionError, UnknownNode
+from dygcn.errors import EventError, OptionError, UnknownNode, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +43,19 @@ EVERY_KIND = "*"
 def at_least(name: str, value: object, least: int) -> None:
     """Raise an OptionError unless the value is a whole number, `least` or more."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name} is {value!r:.60}; allowed is a whole number, {least} or more")
+        raise OptionError(f"{name} is {shown(value)}; allowed is a whole number, {least} or more")
 
 
 def check_alone(*others: object) -> None:
     """Refuse an update that both removes nodes and has events or a time: it would be two steps."""
     if any(one is not None for one in others):
         raise OptionError("remove_nodes= goes alone; make two updates, first of edges, then of nodes")
+
+
+def check_parts(parts: object) -> None:
+    """Refuse what `bulk` cannot go through."""
+    if not isinstance(parts, Iterable):
+        raise OptionError(f"parts is {shown(parts)}; allowed are several tables of events, in a list")
 
 
 def many_ids(state: StateReader, ids: object, kind: str | None = None) -> IdColumn:

@@ -11,6 +11,7 @@ from dygcn.errors import ConcurrentUse, OpenTrial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from dygcn.engine.graph.staging import Before
     from dygcn.engine.models.contracts import StateWriter
@@ -42,18 +43,9 @@ class Guard:
         self.trial: Before | None = None  # which trial is answered for; None: the embedding itself
         self._state = state
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Hold the lock, even if the state is torn."""
-        held = False
-        try:
-            held = self.lock.acquire(blocking=self.waits)
-            if not held:
-                raise ConcurrentUse(_BUSY)
-            yield
-        finally:
-            if held and self.owned():
-                self.lock.release()
+        return holding(self.lock, self.waits, _BUSY)
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -84,21 +76,43 @@ class Guard:
 
     def run(self, call: Callable[_P, _R], *arguments: _P.args, **options: _P.kwargs) -> _R:
         """Make a call under the lock; the state must not be torn."""
-        held = False
-        try:  # first, lest an interrupt leaves the lock behind
-            held = self.lock.acquire(blocking=self.waits)
-            if not held:
+        outer = self.lock._is_owned()  # type: ignore[attr-defined]
+        try:  # as in `holding`, without its calls
+            if not outer and not self.lock.acquire(blocking=self.waits):
                 raise ConcurrentUse(_BUSY)
             transaction = self._state.transaction
             if transaction.torn or transaction.trials or self.trial is not None:
                 self.check()
             return call(*arguments, **options)
         finally:
-            if held:
-                self.lock.release()
+            if not outer:
+                try:  # noqa: SIM105
+                    self.lock.release()
+                except RuntimeError:
+                    pass
 
     def __reduce__(self) -> tuple[type[Guard], tuple[StateWriter]]:
         return Guard, (self._state,)  # a copy has a lock of its own
+
+
+@contextmanager
+def holding(lock: threading.RLock, waits: bool, busy: str) -> Iterator[None]:
+    """Hold a lock, or raise ConcurrentUse with this text. An interrupt at any line leaves it as it was.
+
+    An interrupt may come once the lock is taken and before a variable could say so, or instead of a call. So
+    the end looks nothing up: it releases the lock, unless the thread held it before, even if that is refused.
+    """
+    outer = lock._is_owned()  # type: ignore[attr-defined]
+    try:
+        if not outer and not lock.acquire(blocking=waits):
+            raise ConcurrentUse(busy)
+        yield
+    finally:
+        if not outer:
+            try:  # noqa: SIM105 -- a call of `suppress` could be interrupted
+                lock.release()
+            except RuntimeError:  # not taken
+                pass
 
 
 def guarded(method: _Method) -> _Method:

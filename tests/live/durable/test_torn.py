@@ -1,6 +1,8 @@
 """What an exception, or a second thread, finds: a whole embedding, or one that refuses."""
 
+import tempfile
 import threading
+from contextlib import contextmanager
 from datetime import datetime
 
 import numpy as np
@@ -13,11 +15,12 @@ from dygcn.engine.graph import store
 from dygcn.engine.models import folder as saved
 from dygcn.engine.propagation.spreading import Spreading
 from dygcn.engine.propagation.sums import Sums
-from dygcn.errors import ConcurrentUse, EventError, TornState, WriteFailed
+from dygcn.errors import ConcurrentUse, DygcnError, EventError, TornState, WriteFailed
 from dygcn.live.durable.snapshots import SnapshotWriter
 from dygcn.live.durable.source_batch import SourceBatch
 from dygcn.live.durable.storage.log import EventLog
 from dygcn_lab.testbed.seeding import small_model
+from tests.seeded import assert_noticed
 
 
 def fresh(edges=100):
@@ -373,3 +376,151 @@ def test_what_a_change_says_left_is_the_caller_s_own(tmp_path):
     left += 1000
     assert live.feed.since(cursor, 100).rows.left.tolist() == [900]
     live.close()
+
+
+# ---- what is not the embedding's fault ends nothing, and leaves no lock ---------------------------------
+
+
+@contextmanager
+def durable(live=None):
+    with tempfile.TemporaryDirectory() as folder, dygcn.open(f"{folder}/x", live or fresh()) as opened:
+        yield opened
+
+
+def broken():
+    yield ("user", 1)
+    raise LookupError("of the caller's own iterable, on purpose")
+
+
+WRONG_ARGUMENTS = (
+    lambda live: live.update(remove_nodes=broken()),
+    lambda live: live.update(remove_nodes=2.5),
+    lambda live: live.update(remove_nodes=b"12"),
+    lambda live: live.set_features([1], [[10**400, 1]]),
+    lambda live: live.set_features(broken(), [[1.0, 1.0]]),
+    lambda live: live.bulk(None),
+    lambda live: live.bulk(5),
+    lambda live: live.publish(10**400),
+    lambda live: live.restart(5),
+)
+
+
+def check_wrong_arguments():
+    kinds = dygcn.fit({"user": [1, 49, 50], "item": [1, 1, 2]}, src="user", dst="item", kinds=True, dim=4)
+    given = dygcn.fit([(1, 2), (2, 49)], dim=4, features=([1, 2], np.ones((2, 2))))
+    for live in (kinds, given):
+        with durable(live) as logged:
+            for use in (live, logged):
+                before = use.digest()
+                for wrong in WRONG_ARGUMENTS:
+                    with pytest.raises((DygcnError, TypeError, LookupError)):
+                        wrong(use)
+                    assert use.digest() == before
+                    use.update(add=[])
+            assert logged.sequence <= 9  # of the empty updates
+
+
+class TakenAndInterrupted:
+    """A lock whose caller is interrupted before it hears that the lock was taken."""
+
+    def __init__(self, lock):
+        self._is_owned, self.release, self._acquire = lock._is_owned, lock.release, lock.acquire
+
+    def acquire(self, blocking=True):
+        self._acquire(blocking=blocking)
+        raise KeyboardInterrupt
+
+
+def check_an_interrupt_leaves_no_lock():
+    with durable() as live:
+        for owner, name, call in (
+            (live._guard, "lock", live.digest),
+            (live._guard, "lock", live.recompute),
+            (live._ahead, "_writing", live.snapshot),
+        ):
+            lock = getattr(owner, name)
+            setattr(owner, name, TakenAndInterrupted(lock))
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            setattr(owner, name, lock)
+            assert not lock._is_owned()
+
+
+def check_close_after_an_interrupt():
+    with durable() as live, pytest.MonkeyPatch.context() as patch:
+        live.update(add=[(1, 9)])
+
+        def interrupt(self):
+            raise KeyboardInterrupt
+
+        patch.setattr(SnapshotWriter, "wait", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            live.close()
+        patch.undo()
+        live.close()
+        dygcn.open(live._folder).close()
+
+
+def check_a_page_waits_for_the_writer():
+    with durable() as live:
+        pages = []
+        reader = threading.Thread(target=lambda: pages.append(live.feed.since("", 1000)))
+        with live.lock:
+            reader.start()
+            reader.join(0.1)  # it has read what it reads without the lock
+            live.update(add=[(7, 900)])
+        reader.join()
+        pages.append(live.feed.since(pages[0].next, 1000))
+        assert 900 in np.concatenate([page.rows.ids for page in pages])
+
+
+CHECKS = (
+    check_wrong_arguments,
+    check_an_interrupt_leaves_no_lock,
+    check_close_after_an_interrupt,
+    check_a_page_waits_for_the_writer,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_faults_of_others_end_nothing(check):
+    check()
+
+
+OWNED_LATER = "own, outer = outer, True\ntaken = {}\nouter = own\nif not taken:"
+
+
+@pytest.mark.mutant
+@pytest.mark.parametrize(
+    ("module", "line", "wrong", "check"),
+    [
+        ("durable.embedding", "column = many_ids(self._state, ids)", "column = ids", check_wrong_arguments),
+        ("embedding", "check_parts(parts)", "pass", check_wrong_arguments),
+        (
+            "guard",
+            "if not outer and not self.lock.acquire(blocking=self.waits):",
+            OWNED_LATER.format("self.lock.acquire(blocking=self.waits)"),
+            check_an_interrupt_leaves_no_lock,
+        ),
+        (
+            "guard",
+            "if not outer and not lock.acquire(blocking=waits):",
+            OWNED_LATER.format("lock.acquire(blocking=waits)"),
+            check_an_interrupt_leaves_no_lock,
+        ),
+        (
+            "durable.embedding",
+            "self._snapshots.wait()  # where it is interrupted, nothing is closed yet",
+            "self._closed = True\nself._snapshots.wait()",
+            check_close_after_an_interrupt,
+        ),
+        (
+            "durable.feed",
+            "with self._live._guard.lock:  # a page is of one sequence",
+            "if True:",
+            check_a_page_waits_for_the_writer,
+        ),
+    ],
+)
+def test_seeded_bugs_of_them_are_noticed(tmp_path, module, line, wrong, check):
+    assert_noticed(tmp_path, f"dygcn.live.{module}", line, wrong, check)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dygcn._extras import late
 from dygcn.engine.records import Bool, Float64, IdColumn, Int8, Int64, RelationColumn
-from dygcn.errors import EventError
+from dygcn.errors import EventError, shown
 
 pc = late("pyarrow.compute")  # 0.1 s
 uuid = late("uuid")
@@ -34,6 +34,7 @@ _A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _AS_TEXT = "; .astype(str) makes strings of all"
 NO_TEXTS = IdColumn(np.zeros(1, np.int64), np.empty(0, np.uint8))  # never written to
 IDS_ALLOWED = "ids are int64 or strings of at most 256 bytes, one type a graph"
+_BYTES = bytes, bytearray
 _FLOATS = {"float", "float16", "float32", "float64"}
 _KINDS = {"large_string": "string", "string_view": "string", "double": "float"}  # of Arrow, in plain words
 
@@ -53,7 +54,12 @@ def id_column(values: object, name: str = "id") -> IdColumn:
         if values.ndim != 1:
             raise EventError(f"column {name!r} must have one dimension, not {values.ndim}")
         values = values.tolist()
-    return _ids_from_objects(list(values) if isinstance(values, Iterable) else [values], name)
+    return _ids_from_objects(as_list(values), name)
+
+
+def as_list(values: object) -> list[Any]:
+    """Return several ids as a list, and one alone as a list of one; bytes are not several numbers."""
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, _BYTES) else [values]
 
 
 def one_kind(
@@ -388,14 +394,14 @@ def duration(value: Any) -> Any:
     return seconds(value)
 
 
-def moment(now: object) -> float:
-    """Return the value of `now` as a float; a date becomes seconds since 1970."""
+def moment(now: object, name: str = "now") -> float:
+    """Return a point in time as a float; a date becomes seconds since 1970."""
     found = None if isinstance(now, timedelta | np.timedelta64 | bool) else seconds(now)
     if isinstance(found, int | float | np.integer | np.floating):
         with contextlib.suppress(OverflowError):  # a whole number beyond all floats
             if math.isfinite(float(found)):
                 return float(found)
-    raise EventError(f"now is {now!r:.60}; allowed is a finite number, in units of t, or a date")
+    raise EventError(f"{name} is {shown(now)}; allowed is a finite number, in units of t, or a date")
 
 
 def times(values: object, name: str = "t") -> NDArray[Any]:

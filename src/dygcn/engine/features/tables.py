@@ -112,7 +112,7 @@ def _checked(ids: object, values: object, of: str | None, kind: object = None) -
     try:
         column = read_ids(ids, of, kind)
         matrix = _matrix(values)
-    except (EventError, ValueError, TypeError) as error:
+    except (EventError, ValueError, TypeError, OverflowError) as error:
         raise FeatureError(f"{error}; {_ACCEPTED}") from None
     if matrix.ndim != 2 or len(matrix) != len(column) or matrix.shape[1] == 0:
         raise FeatureError(

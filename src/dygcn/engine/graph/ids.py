@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dygcn._extras import late
 from dygcn.engine.events import id_column, python_ids, take
+from dygcn.engine.events.columns import as_list
 from dygcn.engine.events.kinds import kinds_of, stored_type
 from dygcn.engine.graph import ids_kernels as loops
 from dygcn.engine.graph.hashing import new_secret
@@ -157,7 +158,7 @@ class IdMap:
         kinds = self.kinds
         if kinds is None or isinstance(ids, IdColumn):
             return id_column(ids)
-        items = np.ravel(ids).tolist() if isinstance(ids, np.ndarray) else list(cast("Iterable[object]", ids))
+        items = np.ravel(ids).tolist() if isinstance(ids, np.ndarray) else as_list(ids)
         return kinds.column([self._with_kind(one, kind) for one in items])
 
     def _with_kind(self, one: object, kind: str | None) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 from dygcn.engine.events.columns import MOST_RELATIONS
 from dygcn.errors import OptionError, shown
 
+GREATEST_FLOAT = sys.float_info.max  # a whole number may be beyond it
+
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise an OptionError unless the value is one of the allowed ones."""
     if value not in allowed:
-        raise OptionError(f"{name} is {value!r}; known: {', '.join(allowed)}")
+        raise OptionError(f"{name} is {shown(value)}; known: {', '.join(allowed)}")
 
 
 def check_fields(of: object, **allowed: tuple[str, ...] | range) -> None:
@@ -25,16 +28,16 @@ def check_fields(of: object, **allowed: tuple[str, ...] | range) -> None:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if isinstance(values, range) and not (whole and int(value) in values):
             least, most = values[0], values[-1]
-            raise OptionError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+            raise OptionError(f"{name} is {shown(value)}; allowed is a whole number from {least} to {most}")
         if isinstance(values, tuple) and value not in values:
-            raise OptionError(f"{name} is {value!r}; known: {', '.join(values)}")
+            raise OptionError(f"{name} is {shown(value)}; known: {', '.join(values)}")
 
 
 def number(name: str, value: object, low: float, high: float = math.inf) -> None:
     """Raise an OptionError unless the value is a finite number, above `low` and at most `high`."""
     if not isinstance(value, int | float | np.number) or not (low < value <= high and math.isfinite(value)):
         limit = "" if math.isinf(high) else f" and at most {high:g}"
-        raise OptionError(f"{name} is {value!r}; allowed is a number above {low:g}{limit}")
+        raise OptionError(f"{name} is {shown(value)}; allowed is a number above {low:g}{limit}")
 
 
 def check_recipe(rule: str, recipe: object, wanted: type) -> None:
@@ -45,8 +48,8 @@ def check_recipe(rule: str, recipe: object, wanted: type) -> None:
 
 def read_tolerance(value: object) -> float:
     """Return the largest unannounced move of a message; raise OptionError if it is no length."""
-    if not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise OptionError(f"tolerance is {value!r}; allowed is a finite number, 0 or more")
+    if not isinstance(value, int | float) or not 0 <= value <= GREATEST_FLOAT:
+        raise OptionError(f"tolerance is {shown(value)}; allowed is a finite number, 0 or more")
     return float(value)
 
 

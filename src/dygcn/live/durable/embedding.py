@@ -36,7 +36,7 @@ from dygcn.live.durable.storage.entries import Kind, NewEntry, pack, pack_tolera
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.embedding import LiveEmbedding, warn_of_jump
-from dygcn.live.finding import as_many, check_alone, many_ids
+from dygcn.live.finding import as_many, check_alone, check_parts, many_ids
 from dygcn.live.search.nearest import VectorCache
 from dygcn.live.view import EmbeddingView
 
@@ -216,6 +216,7 @@ class DurableEmbedding(EmbeddingView):
     def bulk(self, parts: Iterable[object], **names: Unpack[ColumnOptions]) -> Change:
         """Load a large graph, as `LiveEmbedding.bulk` does; a snapshot is written before it returns."""
         _ = self._state.exact  # the paper's rules cannot
+        check_parts(parts)
 
         def load() -> Change | Exception:
             try:
@@ -230,10 +231,13 @@ class DurableEmbedding(EmbeddingView):
 
     def set_features(self, ids: object = None, values: object = None, *, nodes: object = None) -> Change:
         """Give nodes features of their own; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: self._live.set_features(ids, values, nodes=nodes))
+        read = self._live._read_features(ids, values, nodes)
+        return self._then_snapshot(lambda: self._live._write(lambda: self._state.set_features(*read)))
 
     def _remove_nodes(self, ids: object) -> Change:
-        return self._then_snapshot(lambda: self._live._remove_nodes(ids))
+        with self._ahead.one_writer():  # ids without a kind are looked up
+            column = many_ids(self._state, ids)
+            return self._then_snapshot(lambda: self._live._remove_nodes(column))
 
     def forget(self, ids: object, *, t: float | None = None) -> ForgetReceipt:
         """Remove ids from graph, model, log, snapshots and dead letters; return when no file names them.
@@ -267,13 +271,17 @@ class DurableEmbedding(EmbeddingView):
         (False, 1, 1)
         """
         column = many_ids(self._state, as_many(self._state, ids))
-        return self._forgetting.forget((column, None if t is None else moment(t)))
+        return self._forgetting.forget((column, None if t is None else moment(t, "t")))
 
     def restart(self, base: Embedding | None = None) -> Change:
         """Put a fresh base in place of all vectors; a snapshot is written before it returns."""
-        return self._then_snapshot(lambda: self._live.restart(base))
+        with self._ahead.one_writer():  # the base may be computed of the graph
+            write = self._live._fresh_base(base)
+            return self._then_snapshot(lambda: self._live._write(write))
 
     def _then_snapshot(self, change: Callable[[], _Done]) -> _Done:
+        """Make a change that a snapshot holds; its arguments were read, so that a wrong one ends nothing."""
+
         def change_and_write() -> _Done:
             done = change()
             self._ahead.reach()  # also if nothing moved
@@ -372,9 +380,9 @@ class DurableEmbedding(EmbeddingView):
         with self._ahead.one_writer():
             if self._closed:
                 return
-            self._closed = True
-            self._snapshots.wait()
+            self._snapshots.wait()  # where it is interrupted, nothing is closed yet
             try:
+                self._closed = True
                 whole = self._log.failure is None and not self._ahead.pending and not self._state.torn
                 if write and whole and self._ahead.saved_at != self.sequence:
                     self._snapshots.write()

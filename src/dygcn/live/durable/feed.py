@@ -165,6 +165,10 @@ class Feed:
         """
         if limit < 1:
             raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
+        with self._live._guard.lock:  # a page is of one sequence
+            return self._page(cursor, limit)
+
+    def _page(self, cursor: str, limit: int) -> Page:
         found = self._find(FeedCursor.read(cursor))
         page_position = found or PagePosition(-1, ALL_NODES, self._departures.last, self._run)
         left, page_position, more = self._next_departures(page_position, limit)

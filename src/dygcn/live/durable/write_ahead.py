@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from msgspec import UNSET
 from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.models.surprise import Surprises
 from dygcn.engine.records import History, IdColumn, Nodes
-from dygcn.errors import ConcurrentUse, DamagedFolder, DygcnError, EventError, WriteFailed
+from dygcn.errors import DamagedFolder, DygcnError, EventError, WriteFailed
 from dygcn.live.changed import check_orders
 from dygcn.live.durable.feed import Feed, Histories
 from dygcn.live.durable.recovery import Beginning, ReplayedBatch, Standing, epoch_of, may_have_moved, replay
@@ -25,9 +25,14 @@ from dygcn.live.durable.storage.entries import Epoch, Kind, NewEntry, unpack_tol
 from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.embedding import LiveEmbedding
+from dygcn.live.guard import holding
 
 _Done = TypeVar("_Done")
 _Error = TypeVar("_Error", bound=Exception)
+_BUSY = (
+    "another thread writes to this embedding and waits for its lock, which this thread holds; write without "
+    "holding live.lock, which is for reading"
+)
 
 
 class Observer:
@@ -66,7 +71,7 @@ class WriteAhead:
         self.sequence = self.saved_at = position.sequence
         self._making = position.sequence, position.batch_id  # of the change that is being made
         self.pending, self.events = False, 0
-        self._writing = threading.RLock()  # an interrupt at the end of a `with` leaves it locked
+        self._writing = threading.RLock()
         self.watchers: list[Callable[[Nodes], None]] = []
         self.observer = Observer()
         self.offsets = StreamOffsets(position.streams, position.heard, position.forgotten)
@@ -94,14 +99,7 @@ class WriteAhead:
     @contextmanager
     def one_writer(self) -> Iterator[None]:
         """Become the only writer; raise ConcurrentUse if the thread holds the lock and would have to wait."""
-        with ExitStack() as held:
-            blocking = not self.live._guard.owned()
-            if not self._writing.acquire(blocking=blocking):
-                raise ConcurrentUse(
-                    "another thread writes to this embedding and waits for its lock, which this thread "
-                    "holds; write without holding live.lock, which is for reading"
-                )
-            held.callback(self._writing.release)
+        with holding(self._writing, not self.live._guard.owned(), _BUSY):
             if self._state.transaction.trials and not self._state.torn:
                 self.live._guard.check()
             yield
