@@ -67,7 +67,7 @@ class UnknownNode(DygcnError, KeyError):
 
     def __str__(self) -> str:
         return _shortened(
-            f"{self.node!r} is not in the graph now: no edge, no features of its own{self._hint}"
+            f"{shown(self.node)} is not in the graph now: no edge, no features of its own{self._hint}"
         )
 
 

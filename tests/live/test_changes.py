@@ -111,6 +111,11 @@ def test_one_row_alone_equals_the_same_row_among_many():
     assert live.vectors(ids[::-1]).tobytes() == together[::-1].tobytes()
 
 
+class Unwritable:
+    def __repr__(self):
+        raise RuntimeError("on purpose")
+
+
 def test_lookups_and_their_errors():
     live = start(kind="string")
     live.update(add=[("ann", "bob"), ("bob", "cat")])
@@ -121,8 +126,13 @@ def test_lookups_and_their_errors():
             live[unknown]
     with pytest.raises(UnknownNode, match="'zed' is not in the graph now"):
         live.vectors(["ann", "zed"])
+    for unwritable in (10**5000, Unwritable()):
+        with pytest.raises(UnknownNode, match=r"<.*> is not in the graph now"):
+            live[unwritable]
     with pytest.raises(OptionError, match="one id"):
         live.vectors("ann")
+    with pytest.raises(OptionError, match="model is 'a/folder'"):
+        dygcn.start("a/folder")
     assert live.vectors([]).shape == (0, 8)
     with pytest.raises(OptionError, match="not both"):
         live.update([("a", "b")], add=[("a", "b")])

@@ -18,6 +18,7 @@ from dygcn.engine.features.inputs import RowTable
 from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.models.model import Model, order_weights
 from dygcn.errors import AmbiguousId, DamagedFolder, EventError, OptionError, UnknownNode
+from dygcn_lab.testbed.dense import twin_vectors
 from tests.seeded import assert_noticed
 
 TWO = "user:int64,item:int64"
@@ -152,6 +153,22 @@ def test_an_id_is_a_tuple_or_text(shop):
 def test_an_id_without_kind_that_several_have_is_an_error_that_names_them(shop, ask):
     with pytest.raises(AmbiguousId, match=r"1 is the id of 2 nodes, user:1, item:1"):
         getattr(shop, ask)(1)
+
+
+def test_the_dense_twin_reads_kinds(shop):
+    edges = {(("user", a), ("item", b)): 1.0 for a, b in [(1, 1), (1, 2), (2, 2), (3, 3), (3, 1), (4, 9)]}
+    np.testing.assert_allclose(shop.vectors(shop.ids()), twin_vectors(shop, edges), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("ask", ["vectors", "features", "error_bound", "link_vectors"])
+def test_one_id_in_the_place_of_several_is_read_as_one(shop, ask):
+    with pytest.raises(AmbiguousId):
+        getattr(shop, ask)(1)
+    for wrong in (77, 2.5, b"12", None):
+        with pytest.raises(UnknownNode):
+            getattr(shop, ask)([wrong])
+    with pytest.raises(EventError):
+        shop.update(remove_nodes=b"12")
 
 
 def test_unknown_ids_and_kinds(shop):

@@ -49,7 +49,7 @@ def test_pickles_are_real(tmp_path, monkeypatch):
 def test_sealed_files_have_the_right_checksums(tmp_path):
     """So that it is not the checksum that stops them."""
     trap = cases()["model.safetensors: a header of 2^63 bytes"](tmp_path / "case")
-    manifest = folders._read_manifest(trap.path)
+    manifest = folders.read_manifest(trap.path)
     for name, entry in manifest.files.items():
         assert folders._describe(trap.path / name) == entry
 

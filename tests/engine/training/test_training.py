@@ -113,6 +113,11 @@ def test_steps():
     assert len(cut_steps(many)) == 40
     untimed = read_events([(i, i + 1) for i in range(1000)])
     assert len(cut_steps(untimed)) == 40
+    for wrong in (2.5, "x", [float("nan")], [10**400], [None], 101):
+        with pytest.raises(
+            OptionError, match="allowed is 1 to 100, the number of events, or the values of t"
+        ):
+            cut_steps(batch, wrong)
     with pytest.raises(OptionError, match="no t"):
         cut_steps(untimed, [3, 4])
     with pytest.raises(OptionError, match="steps is 0"):
@@ -136,6 +141,12 @@ def test_fit_sorts_by_time_and_update_does_not():
         ({"rule": "magic"}, OptionError, "known: exact"),
         ({"memory": 0.0}, OptionError, "half-life above 0"),
         ({"memory": "x"}, OptionError, "half-life above 0"),
+        ({"memory": 10**400}, OptionError, "half-life above 0"),
+        ({"dim": 10**5000}, OptionError, "from 1 to 16384"),
+        *(
+            ({"steps": wrong}, OptionError, "allowed is 1 to 2, the number of events")
+            for wrong in (0, 3, 1_700_000_000, 1 << 70)
+        ),
         ({"seed": -1}, OptionError, "seed is -1"),
         ({"dim": True}, OptionError, "dim is True"),
         ({"memory": 3.0}, EventError, "column t"),

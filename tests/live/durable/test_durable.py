@@ -370,6 +370,10 @@ def test_a_position_may_be_any_whole_number(live):
     for stream, position in (("a", -1), ("", 3)):
         with pytest.raises(OptionError, match="belong together"):
             again.update(add=[(1, 2)], stream=stream, offset=position)
+    with pytest.raises(OptionError, match="stream is 5; allowed is text"):
+        again.update(add=[(1, 2)], stream=5, offset=9)
+    with pytest.raises(EventError, match="t is 'x'"):
+        again.forget([1], t="x")
     crash(again)
 
 

@@ -93,13 +93,18 @@ def test_what_is_not_there(tmp_path):
     with pytest.raises(FolderError):
         begin(Path("x" * 5000))
     (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.jpg").write_text("miaow")
-    with pytest.raises(DamagedFolder):
-        dygcn.open(tmp_path / "photos")
-    assert not (tmp_path / "photos" / "log.sqlite3").exists()
+    for inside in ([], ["cat.jpg"]):
+        for name in inside:
+            (tmp_path / "photos" / name).write_text("miaow")
+        with pytest.raises(DamagedFolder, match="is not a dygcn folder"):
+            dygcn.open(tmp_path / "photos")
+        assert [path.name for path in (tmp_path / "photos").iterdir()] == inside
+    with pytest.raises(OptionError, match="after is LiveEmbedding"):
+        begin(tmp_path / "y", after=dygcn.start(small_model()))
+    assert not (tmp_path / "y").exists()
 
 
-@pytest.mark.parametrize("every", [0, -1])
+@pytest.mark.parametrize("every", [0, -1, "5", 2.5, float("nan"), True])
 def test_snapshots_are_at_least_an_event_apart(tmp_path, every):
     with pytest.raises(OptionError, match="snapshot_every"):
         begin(tmp_path / "x", snapshot_every=every)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dygcn.engine.events import id_column
 from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph.ids import IdMap
 
@@ -65,7 +64,7 @@ def walk_vectors(levels: Sequence[tuple[Float64, Bool]], model: Model, ids: Sequ
         z[:, columns] = share * np.divide(block, length, out=np.zeros_like(block), where=length > 0)
     lost = np.flatnonzero(~z.any(axis=1))
     names = IdMap(model.ids)
-    nodes = names.intern(id_column(list(ids))) if len(ids) else np.empty(0, np.int32)
+    nodes = names.intern(names.read(list(ids))) if len(ids) else np.empty(0, np.int32)
     z[lost] = Hashed(model.width, model.seed).units(nodes[lost], names)[0] / np.sqrt(model.width)
     return z
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dygcn.engine.events.columns import join_ids, python_ids, seconds, take
+from dygcn.engine.events.columns import join_ids, moment, python_ids, take
 from dygcn.engine.records import EventBatch, Int64, RelationColumn
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, shown
 
 MANY_TIMES = 200
 DEFAULT_PARTS = 40
@@ -44,19 +44,23 @@ def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> 
     events belong to one more step). None: every value of `t` is a step, or 40 equal parts where there are
     over 200 values, or no `t` at all (12 parts for more than a million events).
     """
+    allowed = f"allowed is 1 to {len(batch):,}, the number of events, or the values of t where a step ends"
     count, changes = len(batch), None if batch.t is None else np.flatnonzero(np.diff(batch.t)) + 1
     if steps is None and (changes is None or not 0 < len(changes) <= MANY_TIMES):
         steps = min(DEFAULT_PARTS if count <= MANY_EVENTS else FEWER_PARTS, max(count // 4, 1))
     if steps is None:
         bounds = changes
     elif isinstance(steps, int | np.integer):
-        if steps < 1:
-            raise OptionError(f"steps is {steps}; allowed is 1 or more, or the values of t where a step ends")
+        if not 1 <= steps <= max(count, 1):
+            raise OptionError(f"steps is {shown(steps)}; {allowed}")
         bounds = np.linspace(0, count, int(steps) + 1).round().astype(np.int64)
     elif batch.t is None:
         raise OptionError("steps names values of t, but the events have no t; pass a number of equal parts")
     else:
-        ends = np.asarray(sorted(map(seconds, steps)), np.float64)
+        try:
+            ends = np.array(sorted(map(moment, steps)))
+        except (EventError, TypeError):
+            raise OptionError(f"steps is {shown(steps)}; {allowed}") from None
         bounds = np.searchsorted(batch.t, ends, side="right")
     cuts = np.unique(np.r_[0, bounds, count])
     return [rows_of(batch, np.arange(a, b)) for a, b in pairwise(cuts) if b > a]

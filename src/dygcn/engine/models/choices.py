@@ -11,11 +11,11 @@ import numpy as np
 
 from dygcn.engine.events import rows_of, take
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.models.checks import check_fields
+from dygcn.engine.models.checks import GREATEST_FLOAT, check_fields
 from dygcn.engine.models.model import find_spec, rule_names
 from dygcn.engine.models.state import State
 from dygcn.engine.records import Bool, EventBatch, Float64, Progress
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, shown
 
 GREATEST_ORDERS = 16
 _COLUMNS = range(1, (1 << 14) + 1)
@@ -56,9 +56,9 @@ class Choices:
         check_fields(self, width=_COLUMNS, seed=range(2**63))
         memory, expire = self.memory, self.expire
         for name, value, allowed in (("memory", memory, _HALF_LIFE), ("expire", expire, _TIME)):
-            length = isinstance(value, int | float | np.number) and 0 < value < np.inf
+            length = isinstance(value, int | float | np.number) and 0 < value <= GREATEST_FLOAT
             if value is not None and not length:
-                raise OptionError(f"{name} is {value!r:.60}; allowed is {allowed}")
+                raise OptionError(f"{name} is {shown(value)}; allowed is {allowed}")
         if expire is not None and self.rule != "exact":
             raise OptionError(f"expire= is for rule='exact'; the rule is {self.rule!r}: leave out expire=")
         if expire is not None and memory is not None:

@@ -170,7 +170,7 @@ def read_folder(
 ) -> tuple[dict[str, Any], dict[str, Tensors], dict[str, FileEntry]]:
     """Read a folder, checking every byte before use; return settings, tensors and entries of its files."""
     folder = Path(path)
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     if set(manifest.files) != set(names):
         raise DamagedFolder(f"{folder} lists the files {sorted(manifest.files)}; expected {sorted(names)}")
     tensors = {}
@@ -193,7 +193,8 @@ def take_tensor(tensors: Tensors, name: str, dtype: Any, ndim: int = 1) -> NDArr
     return np.ascontiguousarray(tensor)
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
+    """Read the list of files of a saved folder; raise FolderError if it is none."""
     file = folder / MANIFEST
     try:
         if not folder.exists():

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import overload
 
 from dygcn.engine._disk import make_folder, sync_file, sync_names
-from dygcn.engine.models.folder import check_target
+from dygcn.engine.models.folder import check_target, read_manifest
 from dygcn.engine.records import History
-from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError
+from dygcn.errors import DamagedLog, FolderError, MissingFolder, OptionError, StorageError, shown
 from dygcn.live.durable.embedding import SNAPSHOT_EVERY, DurableEmbedding
 from dygcn.live.durable.forgetting import complete_base
 from dygcn.live.durable.past import AsOf, PastEmbedding, open_past
@@ -24,6 +24,7 @@ from dygcn.live.durable.storage.erasures import ERASURES_FILE, Erasures
 from dygcn.live.durable.storage.log import EventLog
 from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import load_snapshot
+from dygcn.live.finding import at_least
 from dygcn.live.view import EmbeddingView
 
 
@@ -107,8 +108,9 @@ def open(
             raise OptionError("as_of reads the past of a folder; open it without begin, keep_log and after")
         return open_past(folder, as_of)
     wanted = None if keep_log is None else KeepLog.read(keep_log)
-    if snapshot_every < 1:
-        raise OptionError(f"snapshot_every is {snapshot_every}; allowed is a whole number, 1 or more")
+    at_least("snapshot_every", snapshot_every, 1)
+    if after is not None and not isinstance(after, DurableEmbedding):
+        raise OptionError(f"after is {shown(after)}; allowed is an embedding that dygcn.open returned")
     if begin is not None:
         if os.path.exists(folder) and not (folder.is_dir() and next(folder.iterdir(), None) is None):
             raise FolderError(f"{folder} exists; open it without begin, or choose another name")
@@ -120,6 +122,8 @@ def open(
         raise MissingFolder(
             f"{folder} does not exist; check the name, or pass what to begin it with: dygcn.open(path, live)"
         )
+    elif not layout.is_durable(folder):
+        read_manifest(folder)  # a lock is not left in a folder of something else
     held = layout.FolderLock(folder)
     log = first = None
     try:

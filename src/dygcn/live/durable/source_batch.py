@@ -16,7 +16,7 @@ import numpy as np
 
 from dygcn.engine.events import as_dicts, moment, rows_of
 from dygcn.engine.records import EventBatch, ForgetEvent, Int64
-from dygcn.errors import EventError, OptionError
+from dygcn.errors import EventError, OptionError, shown
 from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.log import EventLog
 
@@ -50,6 +50,8 @@ class SourceBatch:
 
     def check(self) -> None:
         """Refuse a stream or a position that cannot be kept."""
+        if not isinstance(self.stream, str):
+            raise OptionError(f"stream is {shown(self.stream)}; allowed is text")
         if len(self.stream.encode("utf-8", "replace")) > LONGEST_STREAM or not self.stream.isprintable():
             raise OptionError(
                 f"{self.stream[:40]!r}... names a stream; allowed are up to {LONGEST_STREAM} printable bytes"
