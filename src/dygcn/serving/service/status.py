@@ -97,7 +97,7 @@ class StatusReport:
             self._queue_status(),
             self.load_history.latency,
             answers.SnapshotStatus(*saved),
-            index=index,
+            nearest=index,
             sources=sources,
             sinks=sinks,
             moved_last=moved_last,
