@@ -175,9 +175,9 @@ def test_an_interrupted_fit_is_not_done(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes end in another way there")
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
-    dygcn.fit([(n, n + 1) for n in range(3000)], dim=8, features="hashed", progress=False).save(
-        tmp_path / "f"
-    )
+    live = dygcn.fit([(n, n + 1) for n in range(30)], dim=8, features="hashed", progress=False)
+    live.update([(n, n + 1) for n in range(30, 3000)])
+    live.save(tmp_path / "f")
     command = [*DYGCN, "vector", str(tmp_path / "f"), "--out", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline().startswith(b'"id"')

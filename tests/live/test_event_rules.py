@@ -171,7 +171,7 @@ class EventRulesWithMemory(EventRules):
 
 
 QUICK = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(QUICK, max_examples=300, stateful_step_count=50)  # 15,000 steps
 

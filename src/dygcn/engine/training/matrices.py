@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from typing import Any
 
@@ -76,6 +76,7 @@ def _sigmoid(x: Float) -> Float:
 Inputs = NDArray[np.float16] | Float32
 LARGEST_SAMPLE = 512 << 20  # bytes of messages kept, over all steps
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
+_WIDENED = 256 << 20  # bytes up to which samples are widened to float32 once: each draw would do it again
 _PASSES = 60.0  # how often an edge is seen, at most (about: edges of the largest step)
 _GROUPS = 8  # time steps in a round
 _PAIRS = 48  # linked pairs drawn from each, and negatives; every pair's left end meets every negative
@@ -132,6 +133,8 @@ def fit_matrices(
     samples = [sample for sample in samples if len(sample.pairs)]
     if sum(len(sample.pairs) for sample in samples) < FEWEST_PAIRS:
         return start
+    if sum(4 * sample.inputs.size for sample in samples) <= _WIDENED:
+        samples = [replace(sample, inputs=sample.inputs.astype(np.float32)) for sample in samples]
     edges = max(len(sample.pairs) for sample in samples)
     rounds = min(recipe.rounds, int(np.ceil(_PASSES * edges / (_GROUPS * _PAIRS))))
     random = np.random.default_rng([seed, 3])
@@ -188,7 +191,7 @@ def _draw(sample: StepSample, linked: PairSet, random: np.random.Generator) -> _
     apart = ~linked.has(near, far) & (near != far)
     rows = np.concatenate((left, right, negatives))
     offset = None if sample.offset is None else sample.offset[rows]
-    return _Group(sample.inputs[rows].astype(np.float32), offset, apart)
+    return _Group(sample.inputs[rows].astype(np.float32, copy=False), offset, apart)
 
 
 class _Adam:
