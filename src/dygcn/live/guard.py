@@ -97,10 +97,10 @@ class Guard:
 
 @contextmanager
 def holding(lock: threading.RLock, waits: bool, busy: str) -> Iterator[None]:
-    """Hold a lock, or raise ConcurrentUse with this text. An interrupt at any line leaves it as it was.
+    """Hold a lock, or raise ConcurrentUse with this text. An interrupt leaves it as it was.
 
-    An interrupt may come once the lock is taken and before a variable could say so, or instead of a call. So
-    the end looks nothing up: it releases the lock, unless the thread held it before, even if that is refused.
+    Python may raise one when the lock is taken and no variable says so yet, and after any other call. So the
+    end calls nothing but the release, unless the thread held the lock before; without a lock it is refused.
     """
     outer = lock._is_owned()  # type: ignore[attr-defined]
     try:

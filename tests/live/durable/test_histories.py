@@ -537,7 +537,7 @@ def test_what_cannot_be_restored_says_so(live, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for backup, folder, named in (
         (tmp_path / "plain", tmp_path / "new", "not a durable folder"),
-        (tmp_path / "nothing", tmp_path / "new", "not a durable folder"),
+        (tmp_path / "nothing", tmp_path / "new", "does not exist"),
         (live._folder, tmp_path / "here", "exists"),
         (live._folder, tmp_path / "link", "exists"),
         (live._folder, live._folder, "exists"),
