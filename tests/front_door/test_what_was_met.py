@@ -118,7 +118,7 @@ def test_a_weight_is_never_silently_a_time():
     assert 'columns=("src", "dst", "weight")' in str(caught.value)
     for live in (
         dygcn.fit([("a", "b", 5.0)], dim=4, columns=("src", "dst", "weight")),
-        dygcn.fit(graph.edges(data="weight"), dim=4),
+        dygcn.fit(graph.edges(data="weight"), dim=4, columns=("src", "dst", "weight")),
         dygcn.fit(graph, dim=4),
     ):
         assert live.edges()["weight"].to_pylist() == [5.0]
