@@ -22,19 +22,9 @@ from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import Parts
 from dygcn.errors import DamagedFolder
+from dygcn.live import model_files
 from dygcn.live.changed import FeedImage, Unsaid
-from dygcn.live.model_files import (
-    FolderSettings,
-    LogPosition,
-    history_tensors,
-    id_tensors,
-    model_tensors,
-    read_history,
-    read_model,
-    refuse,
-    settings_of,
-    take_ids,
-)
+from dygcn.live.model_files import FolderSettings, LogPosition
 
 if TYPE_CHECKING:
     import os
@@ -45,13 +35,7 @@ if TYPE_CHECKING:
     from dygcn.engine.records import Nodes
 
 MODEL_FILE, GRAPH_FILE = "model.safetensors", "graph.safetensors"
-_GRAPH = {
-    "a": np.int32,
-    "b": np.int32,
-    "weight": np.int64,
-    "ghost_weight": np.int64,
-    "ghost_t": np.float64,
-}
+_GRAPH = {"a": np.int32, "b": np.int32, "weight": np.int64, "ghost_weight": np.int64, "ghost_t": np.float64}
 _CONTACTS = {"contact": np.float64, "activity": np.float32, "pair_t": np.float64, "pair_count": np.float32}
 _PARTS = {"pair": np.int64, "relation": np.int16, "weight": np.int64}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
@@ -78,7 +62,7 @@ class Snapshot:
     ) -> FileEntry:
         """Write model and graph to a folder, in one step; return size and checksum of the model's file."""
         graph = _graph_tensors(self.image.arranged(), self.model.unit) | _feed_tensors(self.feed)
-        files = {MODEL_FILE: model_tensors(self.model), GRAPH_FILE: graph}
+        files = {MODEL_FILE: model_files.model_tensors(self.model), GRAPH_FILE: graph}
         entry, known = model_file or _model_files.get(self.model), {}
         if entry is not None and beside is not None:
             known = {MODEL_FILE: (Path(beside) / MODEL_FILE, entry)}
@@ -105,7 +89,7 @@ def take_snapshot(
     if log is not None and feed is not None:
         moves, log.floor = feed(nodes)
     counts = {"clock": image.graph.clock, "nodes": len(graph), "edges": graph.edge_count}
-    settings = settings_of(state.model, image.history, version=version, log=log, **counts)
+    settings = model_files.settings_of(state.model, image.history, version=version, log=log, **counts)
     return Snapshot(settings, state.model, image, moves)
 
 
@@ -121,7 +105,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
     raw, files, entries = read_folder(path, (MODEL_FILE, GRAPH_FILE))
     try:
         settings = msgspec.convert(raw, FolderSettings)
-        model = read_model(settings, files[MODEL_FILE])
+        model = model_files.read_model(settings, files[MODEL_FILE])
         feed = _read_feed(settings, files[GRAPH_FILE], model.width)
         image = _read_image(settings, files[GRAPH_FILE], model)
         state = State.from_image(model, image, rebuilt=False)
@@ -140,11 +124,11 @@ def load_snapshot(path: str | os.PathLike[str]) -> Loaded:
 def _graph_tensors(image: StateImage, unit: float | None) -> Tensors:
     graph = image.graph
     return {
-        **id_tensors("ids", graph.ids),
+        **model_files.id_tensors("ids", graph.ids),
         "own": graph.own.astype(np.uint8),
         **{name: getattr(graph, name) for name in (_GRAPH if unit is None else _GRAPH | _CONTACTS)},
         **({} if graph.parts is None else {f"part_{name}": getattr(graph.parts, name) for name in _PARTS}),
-        **history_tensors(image.history),
+        **model_files.history_tensors(image.history),
         **image.tensors,
     }
 
@@ -153,8 +137,8 @@ def _feed_tensors(feed: FeedImage | None) -> Tensors:
     if feed is None:
         return {}
     unsaid = feed.unsaid
-    kept = {} if unsaid is None else {**id_tensors("unsaid", unsaid.ids), "said": unsaid.rows}
-    return {"moved": feed.moved, "left_at": feed.left_at, **id_tensors("left", feed.left), **kept}
+    kept = {} if unsaid is None else {**model_files.id_tensors("unsaid", unsaid.ids), "said": unsaid.rows}
+    return {"moved": feed.moved, "left_at": feed.left_at, **model_files.id_tensors("left", feed.left), **kept}
 
 
 def _read_feed(settings: FolderSettings, tensors: Tensors, width: int) -> FeedImage | None:
@@ -162,9 +146,10 @@ def _read_feed(settings: FolderSettings, tensors: Tensors, width: int) -> FeedIm
     if settings.log is None:
         return None
     moved, left_at = (_take(tensors, name, np.int64) for name in ("moved", "left_at"))
-    left, unsaid = take_ids(tensors, "left", settings.ids), None
+    left, unsaid = model_files.take_ids(tensors, "left", settings.ids), None
     if "said" in tensors:
-        unsaid = Unsaid(take_ids(tensors, "unsaid", settings.ids), _take(tensors, "said", np.int32, 2))
+        kept = model_files.take_ids(tensors, "unsaid", settings.ids)
+        unsaid = Unsaid(kept, _take(tensors, "said", np.int32, 2))
     feed = FeedImage(moved, left, left_at, unsaid)
     last, floor = settings.log.sequence, settings.log.floor
     faults = {
@@ -178,18 +163,18 @@ def _read_feed(settings: FolderSettings, tensors: Tensors, width: int) -> FeedIm
         "announcements of another shape": unsaid is not None
         and unsaid.rows.shape != (len(unsaid.ids), width),
     }
-    refuse(faults)
+    model_files.refuse(faults)
     return feed
 
 
 def _read_image(settings: FolderSettings, tensors: Tensors, model: Model) -> StateImage:
-    ids = take_ids(tensors, "ids", settings.ids)
+    ids = model_files.take_ids(tensors, "ids", settings.ids)
     own = _take(tensors, "own", np.uint8)
     if own.max(initial=0) > 1:
         raise ValueError("marks of own features other than 0 and 1")
     history = None
     if settings.following is not None and settings.history_clock is not msgspec.UNSET:
-        history = read_history(settings.ids, settings.history_clock, tensors)
+        history = model_files.read_history(settings.ids, settings.history_clock, tensors)
     kept = model.spec.read_state(tensors, len(ids), int(own.sum()), model.dim, model.new_features())
     arrays: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in _CONTACTS.items()}
     read = _GRAPH if settings.unit is None else _GRAPH | _CONTACTS

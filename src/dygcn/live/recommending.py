@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dygcn.engine.models import links as scoring
 from dygcn.engine.models.checks import one_of
-from dygcn.engine.models.links import (
-    COSINE,
-    FILTER,
-    KINDS,
-    LinkHead,
-    count_products,
-    link_vectors,
-    node_traits,
-    pair_columns,
-    pair_cosines,
-    pair_pasts,
-    pair_products,
-)
+from dygcn.engine.models.links import COSINE, FILTER, KINDS, LinkHead
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_units
 from dygcn.errors import FeatureError, OptionError
@@ -166,11 +155,11 @@ def _greatest_dots(state: StateReader, cache: VectorCache, node: int, candidates
     """Mark the candidates whose link vectors have the greatest dot products with the node's."""
     head, unit = head_of(state.model, links) or COSINE, state.model.unit
     (vectors, lengths), me = cache.refresh(candidates), np.array([node], np.int32)
-    own = link_vectors(
-        cache.refresh(me)[0], head.popularity(node_traits(state.graph, me, unit)), head, query=True
+    own = scoring.link_vectors(
+        cache.refresh(me)[0], head.popularity(scoring.node_traits(state.graph, me, unit)), head, query=True
     )
     cosines = np.divide(vectors @ own[0, :-2], lengths, out=np.zeros(len(candidates)), where=lengths > 0)
-    dots = cosines + head.popularity(node_traits(state.graph, candidates, unit))
+    dots = cosines + head.popularity(scoring.node_traits(state.graph, candidates, unit))
     marked = np.zeros(len(candidates), np.bool_)
     count = min(max(len(dots) // 5, _BY_DOT[0]), _BY_DOT[1])
     marked[np.argpartition(-dots, count)[:count]] = True
@@ -239,17 +228,17 @@ def pair_scores(
     here = named[named >= 0]
     vectors, _ = cache.refresh(here)
     if head is None:
-        return pair_cosines(vectors, _places(here, first, -1), _places(here, second, -1))
+        return scoring.pair_cosines(vectors, _places(here, first, -1), _places(here, second, -1))
     graph, unit = state.graph, state.model.unit
     units = read_units(state.model, state.exact, graph, here)
     if len(named) > len(here):  # a last row of zeros for missing nodes
         vectors, units = np.pad(vectors, ((0, 1), (0, 0))), np.pad(units, ((0, 0), (0, 1), (0, 0)))
-        traits = node_traits(graph, np.append(here, np.int32(-1)), unit)
+        traits = scoring.node_traits(graph, np.append(here, np.int32(-1)), unit)
     else:
-        traits = node_traits(graph, here, unit)
+        traits = scoring.node_traits(graph, here, unit)
     ends = _places(here, first, len(here)), _places(here, second, len(here))
-    columns = pair_columns(vectors, units, traits, *ends)
-    return head.score(columns, pair_pasts(graph, first, second, unit))
+    columns = scoring.pair_columns(vectors, units, traits, *ends)
+    return head.score(columns, scoring.pair_pasts(graph, first, second, unit))
 
 
 def _filter_scores(state: StateReader, first: Nodes, second: Nodes) -> Float64:
@@ -300,14 +289,14 @@ def _numbers(history: EventHistory, ids: IdMap, nodes: Nodes) -> Nodes:
 
 def _products(state: StateReader, cache: VectorCache, askers: Nodes, candidates: Nodes) -> Float64:
     """Return the products of the vectors of pairs; zeros where either node has no vector."""
-    found = np.zeros((len(candidates), count_products(state.model.orders)))
+    found = np.zeros((len(candidates), scoring.count_products(state.model.orders)))
     rows = np.flatnonzero((askers >= 0) & (candidates >= 0))
     nodes = np.unique(np.concatenate((askers[rows], candidates[rows])))
     if len(nodes):
         vectors, _ = cache.refresh(nodes)
         units = read_units(state.model, state.exact, state.graph, nodes)
         ends = np.searchsorted(nodes, askers[rows]), np.searchsorted(nodes, candidates[rows])
-        found[rows] = pair_products(vectors, units, *ends)
+        found[rows] = scoring.pair_products(vectors, units, *ends)
     return found
 
 

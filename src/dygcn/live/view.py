@@ -16,39 +16,13 @@ from dygcn.engine.models.links import COSINE, FILTER, link_vectors, node_traits
 from dygcn.engine.models.state import RemovalTrial, State, Trial
 from dygcn.engine.records import DEFAULT_K, EventBatch, Float32, Float64, Nodes
 from dygcn.errors import OptionError
+from dygcn.live import finding, recommending
 from dygcn.live.change import Change, TrialBlock
 from dygcn.live.explaining import ExplainedChange, Explanation
-from dygcn.live.finding import (
-    EVERY_KIND,
-    ManyIds,
-    OneId,
-    OneVector,
-    Scored,
-    as_many,
-    at_least,
-    find_nodes,
-    find_or_cold,
-    find_past,
-    grouped,
-    of_kind,
-    one_or_more_ids,
-    own_kind,
-    vector_or_ids,
-)
+from dygcn.live.finding import EVERY_KIND, ManyIds, OneId, OneVector, Scored
 from dygcn.live.guard import Guard, guarded
 from dygcn.live.other_names import names_options
-from dygcn.live.recommending import (
-    Among,
-    allowed_nodes,
-    asking_kind,
-    filtered_nodes,
-    head_of,
-    kind_of_links,
-    links_of,
-    pair_scores,
-    recommend_nodes,
-    to_probabilities,
-)
+from dygcn.live.recommending import Among
 from dygcn.live.search.nearest import top_k, top_k_of_each
 from dygcn.live.vector_view import VectorView
 
@@ -82,13 +56,7 @@ class EmbeddingView(VectorView):
 
     @guarded
     def score(
-        self,
-        a: Any,
-        b: Any,
-        links: str = "new",
-        *,
-        probability: bool = False,
-        missing: str = "raise",
+        self, a: Any, b: Any, links: str = "new", *, probability: bool = False, missing: str = "raise"
     ) -> Any:
         """Return how likely pairs of nodes are linked next; a higher score is likelier.
 
@@ -123,9 +91,9 @@ class EmbeddingView(VectorView):
         one_of("missing", missing, ("raise", "cold"))
         state, cold = self._state, missing == "cold"
         a, b = (list(ids) if isinstance(ids, Iterator) else ids for ids in (a, b))  # they are read twice
-        many = [as_many(state, ids) for ids in (a, b)]
-        first, second = (find_or_cold(state, ids) if cold else self._find(ids) for ids in many)
-        one, other = (find_past(state, ids) if cold else None for ids in many)
+        many = [finding.as_many(state, ids) for ids in (a, b)]
+        first, second = (finding.find_or_cold(state, ids) if cold else self._find(ids) for ids in many)
+        one, other = (finding.find_past(state, ids) if cold else None for ids in many)
         if len(first) != len(second) and 1 not in (len(first), len(second)):
             raise OptionError(
                 f"there are {len(first)} ids on one side and {len(second)} on the other; "
@@ -133,8 +101,8 @@ class EmbeddingView(VectorView):
             )
         pairs = _as_many(first, second)
         past = None if one is None or other is None else _as_many(one, other)
-        found = pair_scores(state, self._cached(), *pairs, links, past)
-        found = to_probabilities(self.model, found, links) if probability else found
+        found = recommending.pair_scores(state, self._cached(), *pairs, links, past)
+        found = recommending.to_probabilities(self.model, found, links) if probability else found
         return float(found[0]) if many[0] is not a and many[1] is not b else found
 
     @overload
@@ -186,25 +154,26 @@ class EmbeddingView(VectorView):
         >>> live.recommend(["u1", "u2"], k=1)[0] == live.recommend("u1", k=1)
         True
         """
-        at_least("k", k, 1)
-        asked = one_or_more_ids(node, self._state.graph.ids.kinds)
+        finding.at_least("k", k, 1)
+        asked = finding.one_or_more_ids(node, self._state.graph.ids.kinds)
         return self._guard.run(self._recommend, asked, k, among, exclude_linked, links, kind)
 
     def _recommend(
         self, asked: Any, k: int, among: Among, exclude_linked: bool, links: str | None, kind: str | None
     ) -> Any:
         many, state = isinstance(asked, list), self._state
-        nodes = self._find(asked if many else [asked], asking_kind(state))
-        everybody = allowed = None if among is None else allowed_nodes(state, among)
+        nodes = self._find(asked if many else [asked], recommending.asking_kind(state))
+        everybody = allowed = None if among is None else recommending.allowed_nodes(state, among)
         found, of = [], EVERY_KIND if kind is None and among is not None else kind
         for me in nodes.tolist():
-            chosen = links_of(state, me, links, exclude_linked, kind, allowed)
+            chosen = recommending.links_of(state, me, links, exclude_linked, kind, allowed)
             if chosen == FILTER:
-                best = filtered_nodes(state, me, k, allowed, exclude_linked, kind)
+                best = recommending.filtered_nodes(state, me, k, allowed, exclude_linked, kind)
             else:
-                everybody = allowed_nodes(state, None) if everybody is None else everybody
-                some = kind_of_links(state, me, everybody, of)
-                best = recommend_nodes(state, self._cached(), me, k, some, exclude_linked, chosen)
+                everybody = recommending.allowed_nodes(state, None) if everybody is None else everybody
+                some = recommending.kind_of_links(state, me, everybody, of)
+                how = k, some, exclude_linked, chosen
+                best = recommending.recommend_nodes(state, self._cached(), me, *how)
             found.append(self._answer(*best))
         return found if many else found[0]
 
@@ -217,7 +186,7 @@ class EmbeddingView(VectorView):
         old, so refresh the index now and then.
         """
         nodes = self._find(ids)
-        head = head_of(self.model, links) or COSINE
+        head = recommending.head_of(self.model, links) or COSINE
         popularity = head.popularity(node_traits(self._state.graph, nodes, self.model.unit))
         return link_vectors(self._vectors_of(nodes), popularity, head, query)
 
@@ -256,28 +225,27 @@ class EmbeddingView(VectorView):
         >>> one == live.nearest("ann", k=2), live.nearest(live["ann"], k=1)[0][0]
         (True, 'ann')
         """
-        at_least("k", k, 1)
-        asked = vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
+        finding.at_least("k", k, 1)
+        asked = finding.vector_or_ids(node, self.model.dim, self._state.graph.ids.kinds)
         return self._guard.run(self._nearest, asked, k, among, kind)
 
     def _nearest(self, asked: Any, k: int, among: Among, kind: str | None) -> Any:
-        cache, everyone = self._cached(), self._state.graph.here
-        candidates = (
-            np.flatnonzero(everyone).astype(np.int32) if among is None else allowed_nodes(self._state, among)
-        )
-        ids = self._state.graph.ids
+        cache, graph = self._cached(), self._state.graph
+        ids, candidates = graph.ids, np.flatnonzero(graph.here).astype(np.int32)
+        if among is not None:
+            candidates = recommending.allowed_nodes(self._state, among)
         kind = EVERY_KIND if kind is None and among is not None else kind
         if isinstance(asked, np.ndarray):
-            return self._answer(*top_k(cache, of_kind(ids, candidates, kind), asked, k))
+            return self._answer(*top_k(cache, finding.of_kind(ids, candidates, kind), asked, k))
         if isinstance(asked, list):
             found = self._find(asked)
             near: dict[int, Any] = {}
-            for one, own in grouped(ids, found, kind):
-                best = top_k_of_each(cache, of_kind(ids, candidates, one), own, k)
+            for one, own in finding.grouped(ids, found, kind):
+                best = top_k_of_each(cache, finding.of_kind(ids, candidates, one), own, k)
                 near |= zip(own.tolist(), [self._answer(*each) for each in best], strict=True)
             return [near[me] for me in found.tolist()]
         me = int(self._find([asked])[0])
-        some = of_kind(ids, candidates, own_kind(ids, me) if kind is None else kind)
+        some = finding.of_kind(ids, candidates, finding.own_kind(ids, me) if kind is None else kind)
         return self._answer(*top_k(cache, some[some != me], cache.one(me), k))
 
     def what_if(
@@ -345,7 +313,7 @@ class EmbeddingView(VectorView):
             if remove_nodes is not None:
                 for made in trial.changes:
                     made._end()  # nodes of it may leave now
-                nodes = find_nodes(self._state, remove_nodes)
+                nodes = finding.find_nodes(self._state, remove_nodes)
                 outcome = block.enter_context(RemovalTrial(self._own_state, nodes))
                 trial.changes.append(Change(trial, outcome, trial.version))
             trial._guard.trial = self._state.transaction.trials[-1]
@@ -423,7 +391,7 @@ class EmbeddingView(VectorView):
     def _scores_of(
         self, first: Nodes, second: Nodes, links: str, numbers: tuple[Nodes, Nodes] | None = None
     ) -> Float64:
-        return pair_scores(self._state, self._cached(), first, second, links, numbers)
+        return recommending.pair_scores(self._state, self._cached(), first, second, links, numbers)
 
     @property
     def _own_state(self) -> State:

@@ -259,7 +259,7 @@ def with_a_bug(module, line, wrong):
 
 def swap(monkeypatch, line, wrong):
     """Put another line in the place of one of the upkeep."""
-    monkeypatch.setattr(index_module, "Upkeep", with_a_bug(backends, line, wrong).Upkeep)
+    monkeypatch.setattr(backends, "Upkeep", with_a_bug(backends, line, wrong).Upkeep)
 
 
 def the_dead_answer(monkeypatch):
@@ -679,8 +679,8 @@ def test_faiss_is_loaded_while_others_may_write(monkeypatch):
     """To load it takes as long as many updates."""
     held = []
     guard = Watched()
-    whole = index_module.load_faiss
-    monkeypatch.setattr(index_module, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
+    whole = backends.load_faiss
+    monkeypatch.setattr(backends, "load_faiss", lambda: (held.append(guard.depth), whole())[1])
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
     index = NearestIndex(live._cached(), exact_up_to=50, guard=guard)
     index.refresh()
@@ -689,7 +689,7 @@ def test_faiss_is_loaded_while_others_may_write(monkeypatch):
 
 def test_faiss_is_loaded_early_only_where_it_is_needed(monkeypatch):
     loaded = []
-    monkeypatch.setattr(index_module, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
+    monkeypatch.setattr(backends, "load_faiss", lambda: loaded.append(1) or (None, "missing"))
     live = dygcn.fit([(i, i + 1) for i in range(200)], dim=8)
     NearestIndex(live._cached()).load()
     assert loaded == []

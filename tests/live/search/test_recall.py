@@ -11,7 +11,7 @@ import dygcn
 from dygcn.datasets import load
 from dygcn.engine.models.model import Model
 from dygcn.live.changed import ChangeRecord
-from dygcn.live.search import index as index_module
+from dygcn.live.search import backends
 from dygcn.live.search.backends import AT, InvertedLists, RecallQuestions, ask, fewest, lists_for, sample_for
 from dygcn.live.search.index import NearestIndex
 from dygcn.live.search.nearest import VectorCache
@@ -77,7 +77,7 @@ def recall_is_measured_against_the_index_itself(monkeypatch):
         return whole(self, askers)
 
     monkeypatch.setattr(NearestIndex, "_questions", noting)
-    monkeypatch.setattr(index_module, "ask", against_itself)
+    monkeypatch.setattr(backends, "ask", against_itself)
 
 
 def a_dead_one_counts(monkeypatch):

@@ -20,18 +20,11 @@ from dygcn.engine.records import Changed, Float32
 from dygcn.errors import DygcnError, EventError, FolderError, StorageError
 from dygcn.live.change import Change
 from dygcn.live.changed import Announcer, check_orders
+from dygcn.live.durable import source_batch
 from dygcn.live.durable.dead_letters import still_dead
 from dygcn.live.durable.forgetting import ForgetReceipt, Forgetting
 from dygcn.live.durable.snapshots import KeepLog, SnapshotWriter
-from dygcn.live.durable.source_batch import (
-    Receipt,
-    SourceBatch,
-    groups,
-    one_by_one,
-    read_offset,
-    screen,
-    without_refused,
-)
+from dygcn.live.durable.source_batch import Receipt, SourceBatch
 from dygcn.live.durable.storage.entries import Kind, NewEntry, pack, pack_tolerance
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.write_ahead import WriteAhead
@@ -110,7 +103,8 @@ class DurableEmbedding(EmbeddingView):
             return self._remove_nodes(remove_nodes)
         model = self.model
         batch = read_update(events, add, remove, model.ids, model.directed, model.relations, **names)
-        part = SourceBatch(batch, stream, read_offset(offset), now=None if now is None else moment(now))
+        at, offset = None if now is None else moment(now), source_batch.read_offset(offset)
+        part = SourceBatch(batch, stream, offset, now=at)
         part.check()
         with self._ahead.one_writer():
             last = self._offsets.last_of(stream) if stream else None
@@ -147,17 +141,17 @@ class DurableEmbedding(EmbeddingView):
 
     def _ingest_run(self, parts: Sequence[SourceBatch]) -> list[Receipt]:
         parts = still_dead(parts, self._log)
-        receipts, fresh, leaving, repeated = screen(parts, self._offsets)
+        receipts, fresh, leaving, repeated = source_batch.screen(parts, self._offsets)
         if leaving:
             self._ahead.forget(leaving)
         if repeated:
             self._offsets.hear(*repeated)
-        for group in groups(fresh):
+        for group in source_batch.groups(fresh):
             done = self._sift([part for part, _ in group])
             try:
                 self._commit(done)
             except EventError as error:
-                done = one_by_one(done, error, self._commit, self._log)
+                done = source_batch.one_by_one(done, error, self._commit, self._log)
             for part, (_, receipt) in zip(done, group, strict=True):
                 receipt.sequence, receipt.dead = self._ahead.sequence, len(part.dead)
                 receipt.applied = len(part.batch)
@@ -182,7 +176,7 @@ class DurableEmbedding(EmbeddingView):
         self._ahead.check_whole()
         batch = join_events([part.batch for part in parts])
         refused = find_refused(self._state.graph, batch, parts[0].now)
-        return without_refused(parts, refused, self._log.last) if refused else parts
+        return source_batch.without_refused(parts, refused, self._log.last) if refused else parts
 
     def _commit(self, parts: Sequence[SourceBatch]) -> Change:
         """Write one batch to the log, then apply it; raise EventError if refused, and log the refusal."""

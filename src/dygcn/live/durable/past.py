@@ -12,16 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dygcn import errors
 from dygcn.engine.models.state import State
-from dygcn.errors import (
-    DamagedFolder,
-    DamagedLog,
-    EventError,
-    FolderError,
-    MissingFolder,
-    NoSuchPast,
-    OptionError,
-)
 from dygcn.live.durable.recovery import batches, logged_batches, newest_good
 from dygcn.live.durable.snapshots import KEEP_LOG, KeepLog
 from dygcn.live.durable.storage import times
@@ -87,10 +79,10 @@ def open_past(folder: Path, as_of: object) -> PastEmbedding:
     """
     moment = read_moment(as_of)
     if not folder.is_dir():
-        raise MissingFolder(f"{folder} does not exist; check the name")
+        raise errors.MissingFolder(f"{folder} does not exist; check the name")
     check_log(folder)
     if not (folder / LOG_FILE).exists():
-        raise FolderError(
+        raise errors.FolderError(
             f"{folder} has no {LOG_FILE}, so it has no past: it was saved once. dygcn.open(folder) makes it "
             "durable from now on"
         )
@@ -99,7 +91,7 @@ def open_past(folder: Path, as_of: object) -> PastEmbedding:
         try:
             with closing(LogReader(folder / LOG_FILE)) as log:
                 return _as_of(folder, log, *moment)
-        except (DamagedFolder, DamagedLog):
+        except (errors.DamagedFolder, errors.DamagedLog):
             if not left or (before == list_snapshots(folder) and left < _TRIES - 1):
                 raise
             time.sleep(_BETWEEN)
@@ -109,13 +101,13 @@ def open_past(folder: Path, as_of: object) -> PastEmbedding:
 def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | None) -> PastEmbedding:
     if moment is not None:
         if moment > max(times.clock(), log.time_at(log.last) or 0):
-            raise NoSuchPast(f"{_shown(moment)} is still to come; {_reach(folder, log)}")
+            raise errors.NoSuchPast(f"{_shown(moment)} is still to come; {_reach(folder, log)}")
         sequence = log.last_before(moment)
         if sequence is None:
             raise _too_far_back(_shown(moment), folder, log)
     sequence = log.last if sequence is None else sequence
     if sequence > log.last:
-        raise NoSuchPast(f"sequence {sequence} is still to come; {_reach(folder, log)}")
+        raise errors.NoSuchPast(f"sequence {sequence} is still to come; {_reach(folder, log)}")
     upto = _last_whole(log, sequence)
     state, version = _rebuilt(folder, log, upto)
     reflected = min(sequence, upto)
@@ -127,7 +119,7 @@ def _as_of(folder: Path, log: LogReader, sequence: int | None, moment: int | Non
 def _kept(log: LogReader) -> str:
     try:
         return str(KeepLog.read(log.keep_log or KEEP_LOG))
-    except OptionError:  # opening the folder reports it; the past can be read all the same
+    except errors.OptionError:  # opening the folder reports it; the past can be read all the same
         return str(log.keep_log)
 
 
@@ -135,8 +127,8 @@ def _shown(moment: int) -> str:
     return times.as_datetime(min(max(moment, 0), times.LATEST)).isoformat()
 
 
-def _too_far_back(moment: str, folder: Path, log: LogReader) -> NoSuchPast:
-    return NoSuchPast(
+def _too_far_back(moment: str, folder: Path, log: LogReader) -> errors.NoSuchPast:
+    return errors.NoSuchPast(
         f"{moment} is further back than is kept: {_reach(folder, log)}; to keep more from now on, open it "
         "with keep_log='30d', say, or keep_log='2GB'"
     )
@@ -188,7 +180,7 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
     for one in batches(logged_batches(entries), lambda: from_graph):
         last = one.logged_batches[-1][-1]
         if last.kind == Kind.BARRIER:
-            raise NoSuchPast(
+            raise errors.NoSuchPast(
                 f"the change of sequence {last.seq} was not over yet: whoever has the folder open is making "
                 "it, or died over it; ask again later, or for an earlier sequence"
             )
@@ -197,7 +189,7 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
         before, version = version, last.batch_id
         try:
             (state.apply_to_graph if from_graph else live._apply)(one.batch, one.now)
-        except EventError:
+        except errors.EventError:
             if one.certain:
                 raise
             version = before  # it is refused, and the refusal is not in the log yet
@@ -223,9 +215,10 @@ def read_moment(as_of: object) -> tuple[int | None, int | None]:
         return None, math.floor(float(as_of) * 1e6)
     if isinstance(as_of, datetime):
         if as_of.utcoffset() is None:
-            raise OptionError(f"as_of is {as_of.isoformat()}, which names no time zone; {_zoned(as_of)}")
+            text = as_of.isoformat()
+            raise errors.OptionError(f"as_of is {text}, which names no time zone; {_zoned(as_of)}")
         return None, times.from_datetime(as_of)
-    raise OptionError(f"as_of is {as_of!r}; {_ALLOWED}")
+    raise errors.OptionError(f"as_of is {as_of!r}; {_ALLOWED}")
 
 
 def _zoned(moment: datetime) -> str:
@@ -242,4 +235,4 @@ def _from_text(text: str) -> int | float | datetime:
     try:
         return float(text) if re.fullmatch(r"[0-9]{1,18}\.[0-9]{0,9}", text) else datetime.fromisoformat(text)
     except ValueError:
-        raise OptionError(f"as_of is {text[:100]!r}; {_ALLOWED}") from None
+        raise errors.OptionError(f"as_of is {text[:100]!r}; {_ALLOWED}") from None

@@ -6,25 +6,23 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from dygcn.engine.events import join_events, join_ids, read_events, take
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import influence
+from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError
+from dygcn.live.changed import FeedImage
 from dygcn.live.durable.source_batch import is_packed
 from dygcn.live.durable.storage.entries import Entry, Epoch, Kind, pack, unpack, unpack_tolerance
 from dygcn.live.durable.storage.layout import list_snapshots
 from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.storage.sqlite_file import LogReader
 from dygcn.live.files import Loaded, load_snapshot
 from dygcn.live.model_files import LogPosition
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import EventBatch, GraphDelta, IdColumn, Nodes
-    from dygcn.live.changed import FeedImage
-    from dygcn.live.durable.storage.sqlite_file import LogReader
 
 _NO_EVENTS = pack(read_events([]))
 _MERGED = 20_000  # events that are replayed as one batch, where borders of batches do not show in the result

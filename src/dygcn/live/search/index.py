@@ -16,17 +16,7 @@ from dygcn.engine.models.read_kernels import to_units
 from dygcn.engine.records import Float32, Float64, Nodes
 from dygcn.errors import OptionError
 from dygcn.live.finding import at_least
-from dygcn.live.search.backends import (
-    AT,
-    InvertedLists,
-    RecallQuestions,
-    Upkeep,
-    ask,
-    choose_probes,
-    lists_for,
-    load_faiss,
-    sample_for,
-)
+from dygcn.live.search import backends
 from dygcn.live.search.nearest import VectorCache, nearest_of_all, read_stale, top_k
 
 _TARGET, _FLOOR = 0.98, 0.95  # of recall: what probes are chosen for, what is not good enough
@@ -76,7 +66,7 @@ class NearestIndex:
         self._cache, self._state, self._dim = cache, cache.state, cache.state.model.dim
         self.lock, self._reading = threading.RLock(), threading.Lock()
         self._exact_up_to, self._probes, self._seed = exact_up_to, probes, seed
-        self._upkeep = Upkeep(cache, guard)
+        self._upkeep = backends.Upkeep(cache, guard)
         self._guard = self._upkeep.guard
         self._trained_at = self._wanted = 0  # nodes and probes when the centres were learned
         self._best_recall = 1.0  # that fresh centres can be hoped to bring
@@ -146,7 +136,7 @@ class NearestIndex:
     def load(self) -> None:
         """Import FAISS if there are enough nodes to need it and no import was tried yet."""
         if self._missing is None and len(self._state.graph) > self._exact_up_to:
-            self._faiss, self._missing = load_faiss()
+            self._faiss, self._missing = backends.load_faiss()
 
     def _build(self) -> None:
         """Build the index of all nodes from nothing, with fresh centres if there are many."""
@@ -159,9 +149,9 @@ class NearestIndex:
             self._read_stale()  # first, and in large parts: questions wait for these vectors
         # The first that are drawn are asked later, so no centre is learned from them.
         with self._guard:
-            drawn = self._state.graph.some_nodes(self._seed, _HELD_OUT + sample_for(nodes))
+            drawn = self._state.graph.some_nodes(self._seed, _HELD_OUT + backends.sample_for(nodes))
         sample = self._upkeep.units(drawn[_HELD_OUT:])
-        lists = InvertedLists(self._faiss, sample, lists_for(nodes), self._seed)
+        lists = backends.InvertedLists(self._faiss, sample, backends.lists_for(nodes), self._seed)
         swap = self._upkeep.fill(lists)
         self._choose_probes(lists, 1)
         self._swap(swap, nodes, lists.probes)
@@ -173,7 +163,7 @@ class NearestIndex:
             self._begun, self._replaced = True, 0
             self._trained_at, self._wanted = trained_at, wanted
 
-    def _choose_probes(self, lists: InvertedLists, start: int) -> None:
+    def _choose_probes(self, lists: backends.InvertedLists, start: int) -> None:
         """Set the number of lists to search: the caller's, or what sampled nodes need for the recall."""
         if self._probes is not None:
             lists.probes = min(self._probes, lists.lists)
@@ -182,7 +172,7 @@ class NearestIndex:
             askers = self._state.graph.some_nodes(self._seed, _HELD_OUT)
         asked = self._questions(askers)
         with self.lock if lists is self._upkeep.backend else nullcontext():
-            lists.probes = choose_probes(lists, asked, start, _TARGET)
+            lists.probes = backends.choose_probes(lists, asked, start, _TARGET)
 
     @property
     def behind(self) -> bool:
@@ -273,17 +263,17 @@ class NearestIndex:
         self._recall, self._measured_on = asked.recall(found), len(askers)
         return self._recall
 
-    def _questions(self, askers: Nodes) -> RecallQuestions:
+    def _questions(self, askers: Nodes) -> backends.RecallQuestions:
         """Return queries with their true neighbours, from current vectors and not from the backend."""
         vectors = self._read(askers)
         units = to_units(vectors, norms(vectors))
-        return ask(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
+        return backends.ask(askers, units, self._upkeep.everyone(), len(self._state.graph) - 1)
 
     def _answered(self, query: Float32, asker: int) -> tuple[Nodes, Float64]:
         """Return the nodes found for a query that are in the graph, with cosines of current vectors."""
-        found = self.candidates(query, AT, int(asker))
+        found = self.candidates(query, backends.AT, int(asker))
         with self._guard:
-            nodes, _ = top_k(self._cache, found, query, AT)
+            nodes, _ = top_k(self._cache, found, query, backends.AT)
             vectors = self._read(nodes)
         return nodes, cosines(vectors, norms(vectors), query)
 

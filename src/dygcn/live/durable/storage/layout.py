@@ -14,17 +14,7 @@ from weakref import WeakSet
 
 import msgspec
 
-from dygcn.engine._disk import (
-    keep_private,
-    lock,
-    lock_folder,
-    make_folder,
-    open_own,
-    replace_own,
-    sync_names,
-    unlock,
-    write_own,
-)
+from dygcn.engine import _disk as disk
 from dygcn.errors import DamagedFolder, DamagedLog, FolderError, FolderInUse, StorageError
 
 LOG_FILE, LOCK_FILE, SNAPSHOTS, CURSORS = "log.sqlite3", "lock", "snapshots", "cursors"
@@ -51,12 +41,12 @@ class FolderLock:
         self._folder, self._process = folder, os.getpid()
         self._handles: list[int] = []
         try:
-            self._handles = [open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)]
+            self._handles = [disk.open_own(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)]
         except OSError as error:
             raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
         try:
-            lock(self._handles[0])
-            whole = lock_folder(folder)
+            disk.lock(self._handles[0])
+            whole = disk.lock_folder(folder)
         except OSError:
             self.release()
             raise FolderInUse(
@@ -93,7 +83,7 @@ class FolderLock:
         """Release the lock, also if a signal interrupts it. Safe to call twice."""
         if self._handles:
             try:
-                unlock(self._handles.pop())
+                disk.unlock(self._handles.pop())
             finally:
                 self.release()
 
@@ -147,7 +137,7 @@ def mark_durable(folder: Path) -> None:
     if os.path.exists(mark):
         return
     try:
-        replace_own(mark, folder / f".{MARK_FILE}.{os.getpid()}", _MARK.encode())
+        disk.replace_own(mark, folder / f".{MARK_FILE}.{os.getpid()}", _MARK.encode())
     except OSError as error:
         raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
 
@@ -188,12 +178,12 @@ def prepare_layout(folder: Path) -> None:
         if part.is_symlink() or (part.exists() and not part.is_dir()):
             raise DamagedFolder(f"{part} is not a folder of this one; remove it, or restore a copy")
     try:
-        make_folder(folder / SNAPSHOTS)
-        sync_names(folder / SNAPSHOTS)  # a process may have died between naming a snapshot and this
-        sync_names(folder)
+        disk.make_folder(folder / SNAPSHOTS)
+        disk.sync_names(folder / SNAPSHOTS)  # a process may have died between naming a snapshot and this
+        disk.sync_names(folder)
     except OSError as error:
         raise StorageError(f"{folder} cannot be written to: {error.strerror}") from None
-    keep_private(folder)
+    disk.keep_private(folder)
 
 
 def set_aside(path: Path) -> None:
@@ -221,7 +211,7 @@ def drop_snapshots(folder: Path, sequences: Collection[int]) -> None:
     places = [snapshot_path(folder, sequence) for sequence in sequences]
     dropped = [path.rename(path.with_name(f".{path.name}.old")) for path in places if path.exists()]
     if dropped:
-        sync_names(folder / SNAPSHOTS)
+        disk.sync_names(folder / SNAPSHOTS)
     for aside in dropped:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -248,7 +238,7 @@ def clear_leftovers(folder: Path) -> None:
 def read_cursor(folder: Path, name: str) -> str | None:
     """Return the cursor last stored under a name; None if there is none, or it is damaged."""
     try:
-        handle = open_own(_cursor_file(folder, name), os.O_RDONLY)
+        handle = disk.open_own(_cursor_file(folder, name), os.O_RDONLY)
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return None
@@ -262,9 +252,9 @@ def read_cursor(folder: Path, name: str) -> str | None:
 def keep_cursor(folder: Path, name: str, text: str) -> None:
     """Store the cursor of a reader of changes. Losing it costs work, never a row: writes are idempotent."""
     file = _cursor_file(folder, name)
-    make_folder(file.parent)
+    disk.make_folder(file.parent)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    write_own(beside, _sealed(name, text))
+    disk.write_own(beside, _sealed(name, text))
     beside.replace(file)
 
 

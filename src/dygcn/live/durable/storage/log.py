@@ -18,18 +18,9 @@ from typing import Any
 from dygcn.engine._disk import sync_names
 from dygcn.errors import DamagedLog, DygcnError, StorageError, WriteFailed
 from dygcn.live.durable.storage import dead_letters as letter_table
+from dygcn.live.durable.storage import entries as entry_form
 from dygcn.live.durable.storage import sqlite_file, times
-from dygcn.live.durable.storage.entries import (
-    RESTORE,
-    Entry,
-    Epoch,
-    Kind,
-    NewEntry,
-    chained,
-    check_entries,
-    clear_body,
-    redacted,
-)
+from dygcn.live.durable.storage.entries import RESTORE, Entry, Epoch, Kind, NewEntry
 from dygcn.live.durable.storage.layout import FolderLock
 from dygcn.live.durable.storage.sqlite_file import Reached, Watermark
 
@@ -159,7 +150,7 @@ class EventLog:
             logged = max(times.clock(), self.last_logged)  # the machine's clock may be set back
             for entry in entries:
                 last += 1
-                chain = chained(chain, last, batch_id, entry)
+                chain = entry_form.chained(chain, last, batch_id, entry)
                 fields = last, batch_id, entry.kind, entry.stream, entry.offset, entry.body, chain
                 rows.append((*fields, logged, times.seal(chain, logged)))
             try:
@@ -223,9 +214,11 @@ class EventLog:
             while entries := self._some(after):
                 after = entries[-1].seq
                 for entry in entries:
-                    left = left_of(entry.seq, clear_body(entry.body)) if entry.kind == Kind.EVENTS else None
+                    if entry.kind != Kind.EVENTS:
+                        continue
+                    left = left_of(entry.seq, entry_form.clear_body(entry.body))
                     if left is not None:
-                        bodies.append((redacted(entry, left), entry.seq))
+                        bodies.append((entry_form.redacted(entry, left), entry.seq))
             dead = self.drop_letters(drop, bodies)
             try:
                 sqlite_file.purge(self._db, self.path, self._truncated)
@@ -351,7 +344,7 @@ class EventLog:
     def entries(self, after: int, chain: bytes) -> Iterator[Entry]:
         """Yield the entries after a sequence, each checked against the checksum of all before it."""
         self._chains.note(after, chain)
-        for entry in check_entries(self.path, self._some, after, chain):
+        for entry in entry_form.check_entries(self.path, self._some, after, chain):
             self._chains.note(entry.seq, entry.chain)
             yield entry
 
