@@ -1,11 +1,10 @@
-"""`dygcn dead-letters`, of a folder and of a service: the same letters, the same answers."""
+"""`dygcn dead-letters` of a service."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
 
-import dygcn
 from dygcn.cli import main
 from dygcn.engine.events import read_events
 from dygcn.live.durable.source_batch import SourceBatch
@@ -23,14 +22,9 @@ def bury(live):
     live._ingest([SourceBatch(read_events([]), dead=tuple(dead))])
 
 
-@pytest.fixture(params=["folder", "service"])
-def place(request, folder, serve):
-    path = folder()
-    if request.param == "folder":
-        with dygcn.open(path) as live:
-            bury(live)
-        return str(path)
-    served = serve(path=path)
+@pytest.fixture
+def place(serve):
+    served = serve()
     bury(served.service.live)
     return served.address
 
@@ -95,8 +89,5 @@ def test_what_is_not_named_is_not_touched(place):
     assert as_json(place, "list")["total"] == COUNT + 1
 
 
-def test_a_folder_that_cannot_be_opened_says_why(folder):
-    path = folder()
-    assert "not durable" in run(path, "list", code=2)
-    with dygcn.open(path):
-        assert "http://" in run(path, "list", code=1)
+def test_a_folder_is_no_address(tmp_path):
+    assert "http://" in run(tmp_path, "list", code=2)

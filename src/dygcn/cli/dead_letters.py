@@ -1,31 +1,21 @@
-"""`dygcn dead-letters`: events that could not be applied, of a folder or of a service."""
+"""`dygcn dead-letters`: events that a service could not apply."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from dygcn.cli.options import open_unserved
 from dygcn.cli.printing import json_option, print_json, show, show_table
-from dygcn.errors import MissingFolder, OptionError
-from dygcn.live.durable.dead_letters import MOST, chosen, parts_of
-from dygcn.live.durable.embedding import DurableEmbedding
-from dygcn.live.durable.storage.dead_letters import MOST_DEAD_LETTERS
-from dygcn.live.durable.storage.layout import is_durable
-from dygcn.schema import answers
-from dygcn.serving.service.ingest_queue import latest_of
+from dygcn.errors import OptionError
 
 _SHOWN = 60  # characters of a reason and of an event, for people
 
 
 @click.command("dead-letters")
-@click.argument("place", metavar="FOLDER|URL")
+@click.argument("url")
 @click.argument("action", type=click.Choice(["list", "replay", "discard"]))
 @click.option("--number", "numbers", type=int, multiple=True, help="This letter; may be repeated.")
 @click.option("--stream", help="Those of a stream.")
@@ -39,7 +29,7 @@ _SHOWN = 60  # characters of a reason and of an event, for people
 )
 @json_option
 def dead_letters(
-    place: str,
+    url: str,
     action: str,
     numbers: tuple[int, ...],
     stream: str | None,
@@ -49,10 +39,12 @@ def dead_letters(
     corrected: str | None,
     as_json: bool,
 ) -> None:
-    """List, replay or discard events that could not be applied, of a folder or a service.
+    """List, replay or discard events that the service at URL could not apply.
 
-    A FOLDER must not be being served. A service may want a token of the scope admin, in DYGCN_TOKEN.
+    It may want a token of the scope admin, in DYGCN_TOKEN. To see those of a folder, serve it first.
     """
+    from dygcn.client import Client  # noqa: PLC0415 - an extra, and --help needs none
+
     asked = {"stream": stream, "reason": reason}
     chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (corrected is not None)
     if action != "list" and chosen != 1:
@@ -60,15 +52,15 @@ def dead_letters(
     if action != "replay" and corrected is not None:
         raise OptionError("--corrected is for replay")
     events = None if corrected is None else read_corrected(corrected)
-    with _opened(place) as box:
+    with Client(url) as service:
         if action == "list":
             few = 100 if limit is None and not numbers else limit
-            _show(box.dead_letters(**asked, limit=few), numbers, as_json)
+            _show(service.dead_letters(**asked, limit=few), numbers, as_json)
             return
         named = [*numbers]
         if events is None and not named:
-            named = [one.number for one in box.dead_letters(**asked, limit=limit).dead_letters]
-        done = box.replay(named, corrected=events) if action == "replay" else box.discard(named)
+            named = [one.number for one in service.dead_letters(**asked, limit=limit).dead_letters]
+        done = service.replay(named, corrected=events) if action == "replay" else service.discard(named)
     counts = msgspec.to_builtins(done)
     del counts["sequence"]
     show(counts, as_json)
@@ -107,59 +99,3 @@ def read_corrected(path: str) -> dict[int, Any]:
 class _Mended(msgspec.Struct, forbid_unknown_fields=True):
     number: int
     event: dict[str, Any]
-
-
-@contextmanager
-def _opened(place: str) -> Iterator[Any]:
-    """Open a folder or connect to a service, importing only what that needs; both have the same methods."""
-    if place.startswith(("http://", "https://")):
-        from dygcn.client import Client  # noqa: PLC0415 - an extra
-
-        with Client(place) as client:
-            yield client
-        return
-    if "://" in place:
-        raise OptionError(f"{place} is no address of a service; allowed is http:// or https://, or a folder")
-    if not os.path.isdir(place):
-        raise MissingFolder(f"{place} does not exist; check the name")
-    if not is_durable(place):
-        raise OptionError(f"{place} is not durable: it has no log, and so no dead letters")
-    instead = "name the address of that service instead, such as http://127.0.0.1:8470"
-    with open_unserved(place, instead) as live:
-        yield _FolderLetters(live)
-
-
-class _FolderLetters:
-    def __init__(self, live: DurableEmbedding) -> None:
-        self._live = live
-
-    def dead_letters(self, *, limit: int | None, **asked: str | None) -> answers.DeadLetters:
-        """Return dead letters, newest first."""
-        log = self._live._log
-        found = log.dead_letters(limit or MOST_DEAD_LETTERS, None, **asked)
-        listed = [answers.ListedDeadLetter.of(*one) for one in found]
-        return answers.DeadLetters(log.count_dead_letters(), listed)
-
-    def replay(self, numbers: list[int], *, corrected: Mapping[int, Any] | None) -> answers.ReplayResult:
-        """Apply dead letters again, oldest first, each in the transaction that deletes it."""
-        live = self._live
-        events = {one: msgspec.json.encode(event) for one, event in (corrected or {}).items()}
-        applied = dead = 0
-        missing: list[int] = []
-        wanted = sorted({*numbers, *events})
-        for begin in range(0, len(wanted), MOST):
-            some = wanted[begin : begin + MOST]
-            given = {one: events[one] for one in some if one in events}
-            found, gone = chosen(live._log, [one for one in some if one not in events], given)
-            latest = latest_of(live._state, None, "usual")
-            receipts = live._ingest(parts_of(found, live.model.ids, latest, bool(live.model.relations)))
-            applied, dead = applied + sum(r.applied for r in receipts), dead + sum(r.dead for r in receipts)
-            missing += gone
-        return answers.ReplayResult(live.sequence, applied, dead, missing)
-
-    def discard(self, numbers: list[int]) -> answers.DiscardResult:
-        """Delete dead letters."""
-        log = self._live._log
-        known = {number for number, _ in log.letters(numbers)}
-        missing = sorted(set(numbers) - known)
-        return answers.DiscardResult(self._live.sequence, log.discard(sorted(known)), missing)

@@ -22,7 +22,7 @@ from dygcn.errors import DygcnError, OptionError, UnknownNode
 
 # A line is the first sentence of the command's own help; a test compares them.
 COMMANDS = {
-    "dead-letters": "List, replay or discard events that could not be applied, of a folder or a service.",
+    "dead-letters": "List, replay or discard events that the service at URL could not apply.",
     "evaluate": "Fit on the first 70 % of EVENTS, ask about later ones, and print who foretells them best.",
     "explain": "Print what each neighbour of ID adds to its vector, order by order.",
     "fit": "Fit an embedding on EVENTS: Parquet, CSV or NDJSON with src, dst and optionally t, op, weight.",
