@@ -5,7 +5,7 @@ import pytest
 
 import dygcn
 from dygcn import cluster
-from dygcn.cluster.folder import read_cluster_file, shards_needed, write_cluster_file
+from dygcn.cluster.embedding import read_cluster_file, shards_needed, write_cluster_file
 from dygcn.cluster.front import FrontState
 from dygcn.cluster.logged_entries import LoggedEntries, ShardLog
 from dygcn.cluster.messages import Events, Move, Remove, Resize

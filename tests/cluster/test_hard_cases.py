@@ -9,10 +9,9 @@ import pytest
 import dygcn
 from dygcn import cluster
 from dygcn.cluster import front, queries, query_handlers
-from dygcn.cluster.embedding import ClusterEmbedding
-from dygcn.cluster.folder import read_cluster_file, write_cluster_file
+from dygcn.cluster.embedding import ClusterEmbedding, read_cluster_file, write_cluster_file
 from dygcn.cluster.front import FrontGraph, FrontState
-from dygcn.cluster.local_shards import LocalShards
+from dygcn.cluster.launching import LocalShards
 from dygcn.cluster.messages import Events, Resize
 from dygcn.engine.events import id_column
 from dygcn.errors import CapacityError, ClusterError, DamagedLog, OptionError

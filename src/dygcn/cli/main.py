@@ -131,7 +131,6 @@ class _Lazy(click.Group):
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), EXIT_ERROR)
 
     def _options(self, ctx: click.Context) -> list[str]:
-        """Return the options of the called command, as Python keywords."""
         name = ctx.invoked_subcommand
         if name not in COMMANDS:
             return []

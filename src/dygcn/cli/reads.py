@@ -190,7 +190,6 @@ def explain(
 
 
 def _movement(found: Movement, k: int) -> Table:
-    """Return the events that would move a vector most."""
     far, shares = np.linalg.norm(found.by_event, axis=1), found.projections
     most = [row for row in np.argsort(-far, kind="stable")[:k].tolist() if far[row] > 0]
     events = [{"event": row, "distance": float(far[row]), "share": float(shares[row])} for row in most]

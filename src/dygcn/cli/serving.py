@@ -104,7 +104,6 @@ def serve_file(config: str, as_json: bool, log_format: str | None, log_level: st
 
 
 def _with_log(settings: ServiceSettings, form: str | None, level: str | None) -> ServiceSettings:
-    """Return the settings with the log options of the command line."""
     log = settings.log
     log = msgspec.structs.replace(log, format=form or log.format, level=level or log.level)
     return msgspec.structs.replace(settings, log=log)

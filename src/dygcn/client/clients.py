@@ -49,8 +49,6 @@ def _method(
 def _async_method(
     operation: Callable[Concatenate[Operations, P], Operation[T]], *, in_turn: bool = False
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Return an operation as a coroutine method; `in_turn`: calls run one after the other."""
-
     @functools.wraps(operation)
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         async with self._turn if in_turn else nullcontext():
@@ -68,8 +66,6 @@ def _sign(method: Any, operation: Callable[..., Any]) -> None:
 
 
 class _Connected:
-    """What both clients have: arguments, checked, and operations."""
-
     def _configure(self, url: str, name: str | None, token: str | None, timeout: float) -> dict[str, Any]:
         """Set the operations; return the settings of httpx."""
         parts = urlsplit(url)

@@ -120,10 +120,7 @@ class Post:
     # ---- queries ---------------------------------------------------------------------------------------
 
     def query(self, location: str, query: Any, patience: float = _PATIENCE) -> Any:
-        """Send a query and wait for the reply; None: no reply yet, or no process.
-
-        An error of the other process, which it would have again, is raised here with its class.
-        """
+        """Send a query, return the reply (None: none yet, or no process) or raise the other's error."""
         try:
             body = self.call(location, "query", pack(query), patience)
         except (flight.FlightError, pa.ArrowException, OSError):
@@ -178,8 +175,6 @@ class Post:
 
 
 class _Line:
-    """The queue of messages for one receiver, and the thread that sends them."""
-
     def __init__(self, post: Post, to: int, location: str) -> None:
         self._post, self._to, self.location = post, to, location
         self._waiting: queue.Queue[bytes] = queue.Queue(_MOST_WAITING)

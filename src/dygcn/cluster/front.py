@@ -372,8 +372,6 @@ def _check_log(shards: list[q.ShardReply], end: int) -> None:
 
 
 class _NoTrials(Transaction):
-    """A transaction without trials: shards cannot roll back."""
-
     def open_trial(self, *_: object, **__: object) -> NoReturn:
         raise FeatureError(
             "shards try nothing (what_if, explain_change): they cannot take a batch back; "

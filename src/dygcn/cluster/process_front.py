@@ -46,10 +46,7 @@ class Epochs:
 
 
 class Registry:
-    """The known processes by number, that of the `front` included, and the `wanted` shards.
-
-    `changed` is called with all members when one came, was replaced or left.
-    """
+    """The known processes, with the `front`'s, and the `wanted` shards; `changed` gets all members."""
 
     def __init__(
         self, epochs: Epochs, front: m.Member, wanted: Iterable[int], changed: Callable[[m.Members], None]

@@ -120,7 +120,6 @@ class RayShards(ProcessFront):
         self._start([number])
 
     def _start(self, numbers: list[int]) -> None:
-        """Start processes for shards without one."""
         missing = [number for number in numbers if self._actor(number) is None]
         if not missing:
             return
@@ -200,7 +199,6 @@ class RayShards(ProcessFront):
 
 
 def _leave_model(store: str, model: Model) -> None:
-    """Copy the model to the store, once, for shards on any machine."""
     if has_folder(store, _MODEL):
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -228,6 +228,5 @@ def _replace(files: Any, place: str, beside: str, parts: Iterable[bytes | memory
 
 
 def _sequence_of(name: str, suffix: str) -> int | None:
-    """Return the sequence in a file's name; None if the suffix differs."""
     digits = name.partition(".")[0].partition("-")[0]
     return int(digits) if name.endswith(suffix) and digits.isdecimal() else None

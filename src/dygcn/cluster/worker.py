@@ -94,7 +94,6 @@ class Worker:
                 self._end = max(self._end, message.position)
 
     def _is_for_me(self, reply: m.PastRequest | m.MirrorRows) -> bool:
-        """Return whether a reply answers this process's last request."""
         return not self.ready and (reply.epoch, reply.at) == (self.epoch, self._requested)
 
     def request_again(self) -> None:
@@ -148,10 +147,7 @@ class Worker:
         self._planned = sequence
 
     def _apply_next(self) -> bool:
-        """Plan the next entry, and apply it if all updates are here; return whether it was applied.
-
-        A shard that is not ready replays: it needs no updates, and sends its own if others request them.
-        """
+        """Plan the next entry; apply it and return True if all updates are here (a replay needs none)."""
         following, shard = self.position + 1, self.shard
         entry = self._log.get(following)
         if entry is None:

@@ -22,8 +22,7 @@ import numpy as np
 
 from dygcn.cluster import launch
 from dygcn.cluster.certificates import made_in
-from dygcn.cluster.embedding import ClusterEmbedding
-from dygcn.cluster.folder import read_cluster_file, snapshots_of
+from dygcn.cluster.embedding import ClusterEmbedding, read_cluster_file, snapshots_of
 from dygcn.cluster.messages import Replaced
 from dygcn.cluster.process_front import ProcessFront
 from dygcn.cluster.ray_shards import ShardActor

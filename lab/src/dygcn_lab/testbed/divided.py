@@ -11,7 +11,7 @@ import numpy as np
 
 from dygcn.cluster.edge_images import part_for
 from dygcn.cluster.front import FrontState
-from dygcn.cluster.local_shards import LocalShards
+from dygcn.cluster.launching import LocalShards
 from dygcn.cluster.messages import Entries, Entry, ShardSnapshot
 from dygcn.cluster.slots import SlotMap
 from dygcn.engine.events import moment

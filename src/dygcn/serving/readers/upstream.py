@@ -47,8 +47,6 @@ class Short(Exception):
 
 
 class _Request(NamedTuple):
-    """The head of a request to the writer."""
-
     head: bytes
     framed: bool  # the body is sent in chunks
     length: int  # of a body that is not, as the head says
@@ -59,8 +57,6 @@ class _Request(NamedTuple):
 
 
 class _Connection(asyncio.Protocol):
-    """One connection to the writer; one request at a time."""
-
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._loop = asyncio.get_running_loop()
@@ -227,7 +223,6 @@ class Writer:
             return connection
 
     async def _answer(self, connection: _Connection, send: Send) -> None:
-        """Pass the response back as it arrives."""
         kept = [pair for pair in connection.headers if pair[0] not in _NOT_PASSED_BACK]
         closes = [(n, v) for n, v in connection.headers if n == b"connection" and v.lower() == b"close"]
         try:
@@ -262,7 +257,6 @@ class Writer:
                 self._heard = time.monotonic()
 
     async def _is_alive(self) -> bool:
-        """Return whether the writer answers a health check."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_PATIENCE_OF_HEALTH):

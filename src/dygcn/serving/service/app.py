@@ -24,7 +24,7 @@ from dygcn.serving.observing.request_ids import REQUEST_ID
 from dygcn.serving.service.auth import Authorizer
 from dygcn.serving.service.bodies import CODINGS, Body, compressed, decoded
 from dygcn.serving.service.changes import ChangeHandlers, Waiters
-from dygcn.serving.service.events import DeadLetterHandlers, EventHandlers
+from dygcn.serving.service.events import EventHandlers
 from dygcn.serving.service.lifetime import leave_behind, warm_up
 from dygcn.serving.service.links import LinkHandlers
 from dygcn.serving.service.nearest import NearestHandlers
@@ -111,7 +111,6 @@ HANDLERS = (
     LinkHandlers,
     TrialHandlers,
     ChangeHandlers,
-    DeadLetterHandlers,
     StatusHandlers,
     MapHandlers,
     AboutHandlers,
@@ -165,7 +164,6 @@ class RouteGuard:
         return answer
 
     async def _read_body(self, request: Request, forms: Sequence[str], body: Body) -> Response | None:
-        """Read the body within its limits; return a refusal, or None."""
         bodies, limits = self._parser.bodies, self._parser.limits
         if content_type(request) not in forms:
             return problem("unsupported-media-type", f"send Content-Type: {', '.join(forms)}")
@@ -230,7 +228,6 @@ def make_handlers(
         links,
         TrialHandlers(parser, live, queue, clock, seen, service.budget),
         ChangeHandlers(parser, live, seen, waiters),
-        DeadLetterHandlers(parser, live, queue, clock),
         StatusHandlers(service.report, Metrics(service.report).text, service.readiness),
         MapHandlers(parser, live, service.reads, service.search, links),
         about,

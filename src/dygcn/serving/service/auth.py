@@ -69,7 +69,6 @@ class Authorizer:
 
 
 def _secret(authorization: str | None) -> str | None:
-    """Return the token of a request: a bearer token, or the password of basic authentication; else None."""
     kind, _, rest = (authorization or "").partition(" ")
     if kind.lower() == "bearer":
         return rest.strip() or None

@@ -39,7 +39,7 @@ async def apply_part(queue: IngestQueue, part: SourceBatch) -> Receipt:
 
 
 class EventHandlers:
-    """Handlers of events, and of nodes and clients to forget."""
+    """Handlers of events and their dead letters, and of nodes and clients to forget."""
 
     def __init__(
         self, parser: web.RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
@@ -150,47 +150,7 @@ class EventHandlers:
         expected = None if offset is None else offset + 1
         return web.respond(answers.ClientForgotten(self._live.sequence, name, offset is not None, expected))
 
-
-def _sender(request: Request) -> tuple[str, int, bool]:
-    """Return the client's name, the offset of its first event, and whether it knows that it was forgotten."""
-    client, sequence = request.query_params.get("client", ""), request.query_params.get("sequence", "")
-    if bool(client) != bool(sequence):
-        raise OptionError("client and sequence belong together: pass both, or neither")
-    if len(client) > _LONGEST_NAME or not client.isprintable():
-        raise OptionError(f"client is a name of up to {_LONGEST_NAME} printable characters")
-    first = web.whole(sequence, "sequence", 0, _HIGHEST) if client else 0
-    expected = request.query_params.get("expected", "")
-    if expected and (not client or web.whole(expected, "expected", 0, _HIGHEST) != first):
-        raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
-    return client, first, bool(expected)
-
-
-_REFUSALS = {  # by the status of a receipt: type and detail of the problem
-    "gap": ("sequence-gap", "sequence {first} comes too early; send {expected} first"),
-    "forgotten": (
-        "forgotten-client",
-        "client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
-        "Its last number was {last}: go on with sequence={expected}&expected={expected}, "
-        "or begin anew with sequence 0 under another name",
-    ),
-    FULL: (
-        "too-many-clients",
-        "no more clients can be followed; reuse a client name, "
-        "or have an administrator forget one (DELETE /v1/clients/NAME)",
-    ),
-}
-
-
-# ---- dead letters --------------------------------------------------------------------------------------
-
-
-class DeadLetterHandlers:
-    """Handlers of dead letters."""
-
-    def __init__(
-        self, parser: web.RequestParser, live: DurableEmbedding, queue: IngestQueue, clock: EventClock
-    ) -> None:
-        self._parser, self._live, self._queue, self._clock = parser, live, queue, clock
+    # ---- dead letters ----------------------------------------------------------------------------------
 
     @web.route(
         "GET /v1/dead-letters",
@@ -259,3 +219,33 @@ class DeadLetterHandlers:
     def _chosen(self, wanted: requests.ReplayRequest) -> tuple[list[ChosenLetter], list[int]]:
         corrected = {one.number: bytes(one.event) for one in wanted.corrected}
         return chosen(self._live._log, wanted.numbers, corrected, wanted.stream, wanted.reason)
+
+
+def _sender(request: Request) -> tuple[str, int, bool]:
+    """Return the client's name, the offset of its first event, and whether it knows that it was forgotten."""
+    client, sequence = request.query_params.get("client", ""), request.query_params.get("sequence", "")
+    if bool(client) != bool(sequence):
+        raise OptionError("client and sequence belong together: pass both, or neither")
+    if len(client) > _LONGEST_NAME or not client.isprintable():
+        raise OptionError(f"client is a name of up to {_LONGEST_NAME} printable characters")
+    first = web.whole(sequence, "sequence", 0, _HIGHEST) if client else 0
+    expected = request.query_params.get("expected", "")
+    if expected and (not client or web.whole(expected, "expected", 0, _HIGHEST) != first):
+        raise OptionError("expected is for a client that was forgotten: pass it with the same sequence")
+    return client, first, bool(expected)
+
+
+_REFUSALS = {  # by the status of a receipt: type and detail of the problem
+    "gap": ("sequence-gap", "sequence {first} comes too early; send {expected} first"),
+    "forgotten": (
+        "forgotten-client",
+        "client {client!r} was forgotten: it was silent for long, or an administrator removed it. "
+        "Its last number was {last}: go on with sequence={expected}&expected={expected}, "
+        "or begin anew with sequence 0 under another name",
+    ),
+    FULL: (
+        "too-many-clients",
+        "no more clients can be followed; reuse a client name, "
+        "or have an administrator forget one (DELETE /v1/clients/NAME)",
+    ),
+}

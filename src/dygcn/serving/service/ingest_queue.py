@@ -132,10 +132,7 @@ class IngestQueue:
         self._thread.start()
 
     def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0, blocking: bool = True) -> bool:
-        """Put a part into the queue; `answer` is called from the writing thread.
-
-        Return False, having done nothing, where that would wait for the lock and `blocking` is false.
-        """
+        """Queue a part; the writing thread calls `answer`. False: it would have waited for a lock."""
         state, events = self._live._state, len(part.batch)
         bounded = isinstance(state.rule, ExactRule) and state.rule.pulls_some  # no event touches many rows
         rows = ROWS_OF_A_BOUNDED_EVENT * events
@@ -216,7 +213,6 @@ class IngestQueue:
                 self._changed.notify_all()
 
     def _take(self) -> list[_Pending] | _PendingWork:
-        """Remove one batch, or one piece of work, from the front of the queue."""
         taken: list[_Pending] = []
         events = rows = 0
         limits = self._current.limits

@@ -138,7 +138,6 @@ def _statuses(route: Route) -> list[int]:
 
 
 def _reasons(status: int) -> str:
-    """Return the description of a status: the titles of all its problems."""
     return " ".join(f"{one.title} (`{BASE}{one.name}`)." for one in TYPES if one.status == status)
 
 

@@ -279,11 +279,7 @@ def address_of(one: Any) -> str:
 
 @lru_cache(4096)
 def peer_of(host: str) -> str:
-    """Return the key by which a peer is counted; "" for this machine, which is not counted.
-
-    A proxy on this machine brings the connections of all clients, and a program that runs here can exhaust
-    the machine in other ways.
-    """
+    """Return the key by which a peer is counted; "" for this machine, where a proxy brings all clients."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

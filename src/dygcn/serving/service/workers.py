@@ -288,7 +288,6 @@ class SinkWorker(_Worker):
         self.reachable.works()
 
     def _judged(self, history: str, why: str) -> None:
-        """Record which history the sink's rows are of, and log a change of that."""
         if history != self.history:
             note(
                 "sink.refused" if history == REFUSED else "sink.history",
@@ -350,11 +349,7 @@ class SinkWorker(_Worker):
 
 
 class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
-    """The stored position of a sink.
-
-    It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
-    log that goes on there.
-    """
+    """The stored position of a sink and its history: in a copied folder it is not one of the log there."""
 
     next: str = ""  # the cursor in the feed
     delete_below: int | None = None  # what the sink has from before this sequence is to go, once all is there
