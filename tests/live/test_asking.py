@@ -415,5 +415,5 @@ def test_maps_of_very_few_nodes():
 
 def test_a_notebook_shows_a_table(live):
     shown = live._repr_html_()
-    assert "<th>nodes</th><td>5</td>" in shown
+    assert "<td>nodes</td><td>5</td>" in shown
     assert len(shown) < 1000

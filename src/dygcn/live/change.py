@@ -251,9 +251,8 @@ class Change:
         for row, cells in zip(first, texts, strict=True):
             cells += [] if far is None else ["new" if np.isnan(far[row]) else f"{far[row]:.4f}"]
         head = ["node", "order", *([] if far is None else ["distance"])]
-        rows = [_row("th", head), *(_row("td", cells) for cells in texts)]
         more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
-        return f"<table><caption>{html.escape(repr(self))}</caption>{''.join(rows)}</table>{more}"
+        return exporting.html_table(repr(self), texts, head) + more
 
 
 def with_listeners(graph: Graph, moved: Changed) -> Changed:
@@ -264,10 +263,6 @@ def with_listeners(graph: Graph, moved: Changed) -> Changed:
     nodes = np.concatenate((moved.nodes, listeners))
     orders = np.concatenate((moved.orders, np.full(len(listeners), _LISTENERS, np.int8)))
     return Changed(nodes, orders, moved.rows)
-
-
-def _row(tag: str, cells: list[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 class DistanceTracker:

@@ -53,14 +53,9 @@ class FeedImage:
 class ChangeRecord:
     """Which nodes moved, ordered by the sequence at which each moved last, then by their numbers.
 
-    A writer only appends what an update did; a reader pays for sorting it, and for looking up the nodes that
-    listen to a heavy node that moved. A listener that came or left since has an entry of its own, of a later
-    sequence, so it does not matter when that is looked up.
-
-    An entry has a position, a number that is given once. A reader that has seen all entries up to a position
-    finds what moved since behind it. An entry whose node moved again is void; when the arrays are full, void
-    entries are taken out. So appending costs the rows appended, reading the rows read, both amortised, and
-    the memory is that of the nodes.
+    A writer only appends; a reader sorts, and looks up the listeners of heavy nodes, whenever it comes: one
+    that came or left since has a later entry of its own. Each entry has a position, given once. It is void
+    when its node has moved again; void ones are taken out when the arrays are full.
     """
 
     def __init__(self, nodes: int, sequence: int | Int64 = 0, graph: Graph | None = None) -> None:

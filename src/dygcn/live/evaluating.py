@@ -295,8 +295,8 @@ def _first(keys: Int64) -> Int64:
     return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
 
 
+# Scores candidates for an asker from the contacts before `at`: (seen, asker, candidates, at), (n,).
 Rival: TypeAlias = Callable[[PastContacts, int, "Int64", int], "Float64"]
-"""Scores candidates for an asker from the contacts before `at`: (seen, asker, candidates, at), (n,)."""
 
 
 def popularity(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Float64:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +85,8 @@ class Explanation:
         return f"Explanation({self.id!r}: {', '.join([f'itself {self.own:.3f}', *named, *more])})"
 
     def _repr_html_(self) -> str:
-        rows = [("itself", self.own), *self._rows()]
-        cells = "".join(f"<tr><td>{html.escape(str(a))}</td><td>{b:.3f}</td></tr>" for a, b in rows)
-        caption = f"Shares in the vector of {html.escape(str(self.id))}"
-        return f"<table><caption>{caption}</caption><tr><th>neighbour</th><th>share</th></tr>{cells}</table>"
+        rows = [(str(name), f"{share:.3f}") for name, share in [("itself", self.own), *self._rows()]]
+        return exporting.html_table(f"Shares in the vector of {self.id}", rows, ("neighbour", "share"))
 
     def _rows(self) -> list[tuple[Any, float]]:
         return list(zip(self.neighbors[:_SHOWN].tolist(), self.by_neighbor[:_SHOWN].tolist(), strict=True))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import importlib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +65,15 @@ def as_frame(
         both = pandas.MultiIndex.from_tuples(list(map(tuple, ids)), names=["kind", index])
         return pandas.DataFrame(rows, index=both, columns=columns)
     return pandas.DataFrame(rows, index=pandas.Index(ids, name=index), columns=columns)
+
+
+def html_table(caption: str, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """Return a table for a notebook; every text is escaped."""
+    tagged = [("th", head)] if head else []
+    tagged += [("td", row) for row in rows]
+    cells = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in tagged]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<table><caption>{html.escape(caption)}</caption>{body}</table>"
 
 
 def as_networkx(graph: Graph) -> Any:

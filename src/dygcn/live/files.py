@@ -41,8 +41,8 @@ _PARTS = {"pair": np.int64, "relation": np.int16, "weight": np.int64}
 _model_files: WeakKeyDictionary[Model, FileEntry] = WeakKeyDictionary()  # what is on disk of each model
 
 
+# The content of a folder: the state, not rebuilt yet, its version, its log position and its moves.
 Loaded: TypeAlias = tuple[State, int, LogPosition | None, FeedImage | None]
-"""The content of a folder: the state, not rebuilt yet, its version, its log position and its moves."""
 
 
 @dataclass(frozen=True, slots=True)

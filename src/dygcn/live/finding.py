@@ -29,12 +29,9 @@ ManyIds: TypeAlias = (
     | list[UUID]
     | list[tuple[str, int | str]]
     | NDArray[np.integer[Any]]
-)
-"""Several ids."""
-OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]
-"""The numbers of a vector."""
-Scored: TypeAlias = "list[tuple[int | str | KindId, float]]"
-"""An answer: ids and their scores, best first."""
+)  # several ids
+OneVector: TypeAlias = NDArray[np.floating[Any]] | list[float]  # the numbers of a vector
+Scored: TypeAlias = "list[tuple[int | str | KindId, float]]"  # an answer: ids and their scores, best first
 
 
 EVERY_KIND = "*"

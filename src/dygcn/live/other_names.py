@@ -16,22 +16,17 @@ def _by_name(hints: dict[str, str]) -> dict[str, str]:
     return {name: hint for names, hint in hints.items() for name in names.split()}
 
 
-_VECTORS = (
-    "live.vectors() returns all vectors, in the order of live.ids(); live.vectors([a, b]) those of some nodes"
-)
+_VECTORS = "live.vectors() returns all vectors, in the order of live.ids(); live.vectors([a, b]) some"
+_NEAREST = "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
 _FIT = "dygcn.fit(events) returns an embedding that is fitted; live.update(events) lets it follow its graph"
 _TRANSFORMER = "; dygcn.sklearn.NodeEmbedder is a transformer for pipelines"
 _SAVE = "live.save(path) writes an embedding, dygcn.load(path) reads it"
-_OF_KIND = (
-    'live.to_pandas().loc["item"] is the frame of one kind, live.vectors([("item", a)]) some of its vectors'
-)
+_OF_KIND = 'live.to_pandas().loc["item"] is the frame of a kind, live.vectors([("item", a)]) some vectors'
 ATTRIBUTES = _by_name(
     {
         "add_edge add_edges add_edges_from": "live.update(add=[(a, b)]) adds edges",
         "add_weighted_edges_from": 'live.update(add=rows, columns=("src", "dst", "weight")) adds such edges',
-        "add_node add_nodes_from": (
-            "a node comes with its first edge, live.update(add=[(a, b)]), or by live.set_features(ids, rows)"
-        ),
+        "add_node add_nodes_from": "live.update(add=[(a, b)]) or live.set_features(ids, rows) adds nodes",
         "remove_edge remove_edges remove_edges_from": "live.update(remove=[(a, b)]) removes edges",
         "remove_node remove_nodes_from": "live.update(remove_nodes=[a]) removes nodes and their edges",
         "nodes keys": "live.ids() returns the ids of all nodes",
@@ -42,62 +37,36 @@ ATTRIBUTES = _by_name(
         "degree": "len(live.neighbors(a)) says how many neighbours a has",
         "neighbours": "live.neighbors(a) returns the nodes that a has an edge with",
         "wv embedding embeddings embedding_ weight values numpy to_numpy": _VECTORS,
-        "to_keyed_vectors to_word2vec": (
-            "gensim.models.KeyedVectors(live.model.dim).add_vectors(list(live), live.vectors()) fills one"
-        ),
-        "most_similar similar kneighbors knn search query": (
-            "live.nearest(a, k=10) returns the nearest nodes, live.recommend(a, k=10) the likeliest new links"
-        ),
-        "similarity cosine": (
-            "live.nearest(a, k=1, among=[b]) returns the cosine of two nodes, live.score(a, b) how likely "
-            "a link is"
-        ),
+        "to_keyed_vectors to_word2vec": "gensim's KeyedVectors has add_vectors(list(live), live.vectors())",
+        "most_similar similar kneighbors knn search query": _NEAREST,
+        "similarity cosine": "live.nearest(a, k=1, among=[b]) returns a cosine, live.score(a, b) a score",
         "get_vector get_embedding encode embed": "live.vector(a), or live[a], returns the vector of a node",
-        "similar_items similar_users": (
-            'live.nearest(("item", a)) returns the nearest nodes of its own kind, kind="user" those of '
-            "another"
-        ),
+        "similar_items similar_users": 'live.nearest(("item", a)) returns items; with kind="user", users',
         "item_factors user_factors item_embeddings user_embeddings x_dict": _OF_KIND,
         "get_item_representations get_user_representations": _OF_KIND,
         "fit_partial recalculate_user fit partial_fit train": _FIT,
         "fit_transform": _FIT + _TRANSFORMER,
         "transform": _VECTORS + _TRANSFORMER,
-        "predict predict_proba": (
-            "live.score(a, b) returns how likely a link is, live.score(a, b, probability=True) its "
-            "probability"
-        ),
+        "predict predict_proba": "live.score(a, b) scores a link; with probability=True, a probability",
         "dim": "live.model.dim is the length of a vector",
-        "to_csv to_parquet to_frame to_dataframe to_df": (
-            "live.to_pandas() returns a frame with a row for each node, and that has to_csv, to_parquet "
-            "and more"
-        ),
+        "to_csv to_parquet to_frame to_dataframe to_df": "live.to_pandas() returns a frame, which has to_csv",
         "shape": "len(live) says how many nodes there are, live.model.dim is the length of a vector",
         "to_pickle dump load": _SAVE,
     }
-)
-"""Of an embedding: those of networkx, gensim, implicit, scikit-learn, PyG, pandas and numpy."""
+)  # of an embedding: those of networkx, gensim, implicit, scikit-learn, PyG, pandas and numpy
 
 NAMES = _by_name(
     {
-        "DyGCN Dygcn Node2Vec train embed": (
-            "dygcn.fit(events, dim=128) returns an embedding that is fitted, a dygcn.LiveEmbedding"
-        ),
-        "fit_transform": (
-            "dygcn.fit(events).vectors() returns all vectors; dygcn.sklearn.NodeEmbedder transforms"
-        ),
-        "cluster": (
-            "import dygcn.cluster, and dygcn.cluster.launch(folder, 4) divides a graph among four shards"
-        ),
-        "read_csv read_parquet": (
-            'dygcn.fit("edges.csv", src="user", dst="item") reads CSV, Parquet and NDJSON itself'
-        ),
+        "DyGCN Dygcn Node2Vec train embed": "dygcn.fit(events, dim=128) returns a fitted dygcn.LiveEmbedding",
+        "fit_transform": "dygcn.fit(events).vectors() returns all vectors" + _TRANSFORMER,
+        "cluster": "import dygcn.cluster; dygcn.cluster.launch(folder, 4) divides a graph among four shards",
+        "read_csv read_parquet": 'dygcn.fit("edges.csv", src="user", dst="item") reads CSV and Parquet',
         "from_pandas": "dygcn.fit(df, src=..., dst=...) takes a frame",
         "from_networkx": "dygcn.fit(G) takes a graph of networkx",
         "save": _SAVE,
         "NodeEmbedder": "dygcn.sklearn.NodeEmbedder is the transformer for scikit-learn",
     }
-)
-"""Of the module `dygcn`."""
+)  # of the module `dygcn`
 
 _HOW_MANY = _by_name({"topn top_n top_k topk n N n_neighbors limit": "k= is how many nodes"})
 OPTIONS = {
@@ -117,8 +86,7 @@ OPTIONS = {
     ),
     "nearest": _HOW_MANY,
     "recommend": _HOW_MANY,
-}
-"""Of functions, by name."""
+}  # of functions, by name
 
 
 def no_attribute(owner: str, name: str, known: dict[str, str]) -> AttributeError:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dygcn.live.search.nearest import VectorCache
 
 
+# Ids that may be an answer: a list of them, or a function that says so of an id; None: all.
 Among: TypeAlias = Iterable[int | str] | Callable[[int | str], bool] | None
-"""Ids that may be an answer: a list of them, or a function that says so of an id; None: all."""
 
 EVERYONE = 4_000  # candidates; where there are more, a dot product chooses
 _BY_DOT = 2_000, 20_000  # candidates with the greatest dot products: a fifth of all, within these bounds

@@ -35,16 +35,11 @@ if TYPE_CHECKING:
     from dygcn.live.vector_view import VectorView
 
 T = TypeVar("T")
-SHARE = 0.05
-"""Of the linked pairs that are held out."""
-FEWEST, MOST = 64, 5_000
-"""Held-out links: with fewer nothing is compared."""
-ONCE = 1.05
-"""Contacts of a pair that count as one: what is left of earlier ones is less than the rest."""
-SURE = 2.0
-"""Standard errors by which the AUC has to be greater."""
-LOOKED_AT = 100_000
-"""Nodes whose old and new vectors are compared, at most."""
+SHARE = 0.05  # of the linked pairs that are held out
+FEWEST, MOST = 64, 5_000  # held-out links: with fewer nothing is compared
+ONCE = 1.05  # contacts of a pair that count as one: what is left of earlier ones is less than the rest
+SURE = 2.0  # standard errors by which the AUC has to be greater
+LOOKED_AT = 100_000  # nodes whose old and new vectors are compared, at most
 _ROWS = 1 << 14  # that are multiplied at once
 
 

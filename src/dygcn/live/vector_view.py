@@ -265,10 +265,7 @@ class VectorView:
             "ids": model.ids.replace(",", ", "),
             "version": f"{self.version:,}",
         }
-        cells = "".join(
-            f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows.items()
-        )
-        return f"<table><caption>{type(self).__name__}</caption>{cells}</table>"
+        return exporting.html_table(type(self).__name__, rows.items())
 
     # ---- for the other modules of this wing -----------------------------------------------------------
 

@@ -58,16 +58,11 @@ def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[
 
 
 class Feed:
-    """The changes after a cursor: which nodes moved when, and which ids left when.
+    """The changes after a cursor: which nodes moved when, and which ids left when; snapshots hold it.
 
-    Snapshots hold it, so it outlives the program: a reader goes on where it was.
-
-    A cursor says which position of which history its reader was shown. Where the log does not confirm that
-    position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
-
-    A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
-    two positions, and each page is true as a whole at its own sequence: a change after an id was shown has a
-    later number or sequence, which no position has passed.
+    A cursor names a position of a history; where the log does not confirm it, the reader begins anew. A page
+    shows departures first, then nodes by when they moved last: a cursor between pages holds both positions,
+    and a change after an id was shown has a later number or sequence, which neither has passed.
     """
 
     def __init__(
@@ -143,25 +138,9 @@ class Feed:
     def since(self, cursor: str, limit: int) -> Page:
         """Return up to `limit` rows, moved and left together, that the reader at a cursor has not seen.
 
-        Parameters
-        ----------
-        cursor
-            The `next` of an earlier page. The empty text, a bare number, and a cursor of another history are
-            before everything: the page has `reset`, and what left before it is not listed.
-        limit
-            Rows in the page.
-
-        Returns
-        -------
-        Page
-            With `reset`, `floor` is the sequence at which this new beginning was made. Once a page has no
-            more behind it, all that is there was shown as of `floor` or a later sequence of this epoch: a
-            sink may take out what it has from before `floor`, and what it has of another epoch.
-
-        Raises
-        ------
-        OptionError
-            If the text is no cursor, or if the limit is less than one.
+        The empty text, a bare number, and a cursor of another history are before everything: the page has
+        `reset`, and what left before it is not listed. Once no page is behind it, all that is there was shown
+        as of its `floor` or later in this epoch: a sink may delete what it has of before, or of another.
         """
         if limit < 1:
             raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
@@ -231,8 +210,7 @@ class Feed:
 
 # ---- ids that left ---------------------------------------------------------------------------------------
 
-Gone: TypeAlias = Callable[[IdColumn], Bool]
-"""Says of each id whether it is not in the graph now."""
+Gone: TypeAlias = Callable[[IdColumn], Bool]  # says of each id whether it is not in the graph now
 
 
 @dataclass(frozen=True, slots=True)

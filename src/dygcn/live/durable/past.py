@@ -25,8 +25,8 @@ from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.guard import Guard
 from dygcn.live.view import EmbeddingView
 
+# A sequence; seconds since 1970; a datetime with a zone; or either as text, the time in ISO 8601.
 AsOf: TypeAlias = int | float | str | datetime
-"""A sequence; seconds since 1970; a datetime with a zone; or either as text, the time in ISO 8601."""
 _DATE = "[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _ZONE = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"

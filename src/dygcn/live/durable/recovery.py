@@ -96,8 +96,7 @@ def epoch_of(position: LogPosition) -> Epoch:
     return Epoch.unpack(bytes.fromhex(position.epoch))
 
 
-LoggedBatch: TypeAlias = list[Entry]
-"""Entries that are applied as one batch."""
+LoggedBatch: TypeAlias = list[Entry]  # entries that are applied as one batch
 
 
 def logged_batches(entries: Iterable[Entry]) -> Iterator[tuple[LoggedBatch, bool]]:

@@ -46,10 +46,9 @@ class IndexStatus(msgspec.Struct, frozen=True):
 class NearestIndex:
     """Candidates for the nearest by cosine, of vectors that move: exact while few, FAISS IVF beyond.
 
-    `top_k` ranks them by the vectors as they are now: a node that moved and is not in the lists yet is a
-    candidate, too. While there are no lists, all vectors are searched. With a guard several threads may ask,
-    and one may `refresh` and `measure` meanwhile: lists are built beside those that are asked, and replace
-    them when complete. Without one, threads hold `lock` around every call.
+    A node that moved and is not in the lists yet is a candidate, too: `top_k` ranks by the present vectors.
+    With a guard several threads may ask while one builds lists beside those that are asked; without one,
+    threads hold `lock` around every call.
     """
 
     def __init__(

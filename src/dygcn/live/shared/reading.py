@@ -47,8 +47,7 @@ class _View:
         if self._pulled is not None:
             sizes.append(self._pulled.nodes)
         self.size = min(*sizes, len(self.active))
-        plan = listed.seed, listed.floor, listed.dim, listed.mixed, listed.message_shift
-        self.plan = ReadPlan(listed.weights, listed.scales, *plan)
+        self.plan = ReadPlan(listed.weights, listed.scales, *listed.numbers)
 
     def pull(self, nodes: Nodes, tick: int, latest: Int64) -> bool:
         """Copy the messages of heavy nodes as of a change; return False if they were written meanwhile."""

@@ -108,11 +108,7 @@ class SharedRows:
         self._hashes: UInt64 = units[0]
         self._fixed = {
             "kind": state.model.ids,
-            "seed": plan.seed,
-            "floor": plan.floor,
-            "dim": plan.dim,
-            "mixed": plan.mixed,
-            "message_shift": plan.message_shift,
+            "numbers": (plan.seed, plan.floor, plan.dim, plan.mixed, plan.message_shift),
             "weights": weights,
             "scales": scales,
             "secret": secret,
@@ -224,14 +220,10 @@ def attach(process: int, place: Place) -> NDArray[Any]:
     return np.frombuffer(memory, kind, count, _HEAD).reshape(place.shape)
 
 
-GENERATION = 0
-"""Of the list of arrays; odd while it is written."""
-TICK = 1
-"""The last whole change of the state."""
-LIST_BYTES = 2
-"""Of the list of arrays."""
-SEQUENCES = 64
-"""From here on: the sequence of each of the last ticks, at the tick modulo `KEPT`."""
+GENERATION = 0  # of the list of arrays; odd while it is written
+TICK = 1  # the last whole change of the state
+LIST_BYTES = 2  # of the list of arrays
+SEQUENCES = 64  # from here on: the sequence of each of the last ticks, at the tick modulo `KEPT`
 KEPT = 1024
 WORDS = SEQUENCES + KEPT
 LIST_ROOM = 1 << 18  # bytes
@@ -273,11 +265,7 @@ class SharedArrays(msgspec.Struct, frozen=True):
     """Every array that vectors are computed from (in JSON, its place), and the numbers of the model."""
 
     kind: str
-    seed: int
-    floor: float
-    dim: int
-    mixed: bool
-    message_shift: int
+    numbers: tuple[int, float, int, bool, int]  # seed, floor, dim, mixed and message_shift of a `ReadPlan`
     weights: list[NDArray[Any]]
     scales: NDArray[Any]
     secret: NDArray[Any]
