@@ -5,28 +5,23 @@ from __future__ import annotations
 import html
 from contextlib import _GeneratorContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events import python_ids
 from dygcn.engine.events.kinds import as_text
+from dygcn.engine.graph import Graph
+from dygcn.engine.models.contracts import Outcome, StateReader
 from dygcn.engine.models.links import norms
 from dygcn.engine.models.surprise import reason_names
-from dygcn.engine.records import Changed
+from dygcn.engine.records import Bool, Changed, Float32, Float64, Int8, Nodes
 from dygcn.errors import DygcnError, OptionError, StaleChange
 from dygcn.live import exporting
 from dygcn.live.changed import ChangeRecord
 from dygcn.live.search.nearest import VectorCache
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.contracts import Outcome, StateReader
-    from dygcn.engine.records import Bool, Float32, Float64, Int8, Nodes
-    from dygcn.live.vector_view import VectorView
-
+from dygcn.live.vector_view import VectorView
 
 _SHOWN = 10  # nodes that a notebook shows
 _LISTENERS = 2  # the order at which listeners move

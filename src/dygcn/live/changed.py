@@ -1,29 +1,22 @@
 """The record of changes: which nodes moved, in order, each node once. Every reader has its own position.
 
-State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of
-a heavy node count as moved when its message is further than the tolerance from what was announced of it last.
+State and reads are exact; feed, sinks and index follow what is announced, which a tolerance may delay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dygcn.engine.features.inputs import GRID_BITS
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.models.contracts import StateReader
 from dygcn.engine.propagation.sums import heavy_from
-from dygcn.engine.records import Changed
+from dygcn.engine.records import Bool, Changed, Float32, Float64, IdColumn, Int32, Int64, Nodes
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.models.contracts import StateReader
-    from dygcn.engine.records import Bool, Float32, Float64, IdColumn, Int32, Int64, Nodes
-
 
 _LEAST = 16  # capacity, in entries
 _LAST_NODE = (1 << 31) - 1
@@ -53,9 +46,8 @@ class FeedImage:
 class ChangeRecord:
     """Which nodes moved, ordered by the sequence at which each moved last, then by their numbers.
 
-    A writer only appends; a reader sorts, and looks up the listeners of heavy nodes, whenever it comes: one
-    that came or left since has a later entry of its own. Each entry has a position, given once. It is void
-    when its node has moved again; void ones are taken out when the arrays are full.
+    A writer only appends; a reader sorts, and looks up the listeners of heavy nodes. An entry is void once
+    its node has moved again; void ones are taken out when the arrays are full.
     """
 
     def __init__(self, nodes: int, sequence: int | Int64 = 0, graph: Graph | None = None) -> None:
@@ -77,10 +69,7 @@ class ChangeRecord:
     # ---- writing -----------------------------------------------------------------------------------
 
     def append(self, nodes: Nodes, sequence: int, heavy: Nodes = _NOBODY, turned: Nodes = _NOBODY) -> None:
-        """Record that nodes and the listeners of heavy ones moved at a sequence; sequences never decrease.
-
-        `turned` are nodes that pull a message no longer, or begin to.
-        """
+        """Record that nodes and listeners of heavy ones moved; `turned` began or ceased to pull a message."""
         self.note(nodes, heavy, turned)
         self.announce(nodes, sequence, heavy)
 
@@ -269,10 +258,7 @@ class Unsaid:
 
 
 class Announcer:
-    """The messages of heavy nodes as they were announced last.
-
-    They follow from the state and `image`: for any node not in it, the present message was announced.
-    """
+    """The messages of heavy nodes as announced last; those of nodes not in `image` are their present ones."""
 
     def __init__(self, state: StateReader, tolerance: float, unsaid: Unsaid | None = None) -> None:
         self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
@@ -365,9 +351,8 @@ class Announcer:
     def error_bound(self, nodes: Nodes) -> Float64:
         """Return how far the vector of each node can be from the one that was published last, (n,).
 
-        The message of a heavy node is within the tolerance of what was announced of it, and so it was when
-        the vector was published: twice the tolerance for the message of order 2, a weighted mean that is
-        rounded. Scaled to length one, and mixed with the other orders, an error grows as a length shrinks.
+        A message of order 2 is within twice the tolerance, then and now; scaled to length one, and mixed
+        with other orders, an error grows as a length shrinks.
         """
         model, graph = self._state.model, self._state.graph
         error = (2 * self._allowed + np.sqrt(model.width)) * self._hears(nodes)

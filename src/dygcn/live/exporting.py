@@ -5,27 +5,21 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dygcn.engine.events import python_ids
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.records import Float, Float32, Float64, Nodes
 from dygcn.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.records import Float, Float32, Float64, Nodes
 
 
 def edge_table(graph: Graph) -> pa.Table:
-    """Return the edges as columns src, dst and weight, sorted; undirected ones once, ghosts left out.
-
-    Where nodes have kinds, src_kind and dst_kind are there besides.
-    """
+    """Return the edges as sorted columns src, dst and weight, with those of kinds; ghosts are left out."""
     a, b, weight = _sorted_edges(graph)
     ends = id_columns(graph.ids, a, "src") | id_columns(graph.ids, b, "dst")
     return pa.table(ends | {"weight": weight})

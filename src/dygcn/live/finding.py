@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dygcn.engine.events.kinds import KindId, Kinds
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.models.contracts import StateReader
+from dygcn.engine.records import Float32, IdColumn, Nodes
 from dygcn.errors import EventError, OptionError, UnknownNode, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dygcn.engine.events.kinds import KindId, Kinds
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models.contracts import StateReader
-    from dygcn.engine.records import Float32, IdColumn, Nodes
 
 OneId: TypeAlias = int | str | UUID | tuple[str, int | str | UUID]
 """An id of the user's; with a kind, (kind, id) or "kind:id"."""
@@ -87,10 +83,7 @@ def _check_flat(ids: object) -> None:
 
 
 def find_nodes(state: StateReader, ids: object, kind: str | None = None) -> Nodes:
-    """Return the nodes of ids; raise UnknownNode for the first that is not in the graph.
-
-    `kind` is that of ids without one, where they may be of several.
-    """
+    """Return the nodes of ids, of this `kind` where they name none; raise UnknownNode if one is missing."""
     if isinstance(ids, Iterable) and not isinstance(ids, Sized):
         ids = list(ids)
     _check_flat(ids)
@@ -123,10 +116,7 @@ def _ids_are(state: StateReader) -> str:
 
 
 def vector_or_ids(asked: object, dim: int, kinds: Kinds | None = None) -> Any:
-    """Return a vector of float32, a list of ids, or a single id unchanged.
-
-    Floats are numbers of a vector, since no id is one; whole numbers are ids.
-    """
+    """Return a vector of float32 if any value is a float, else a list of ids, or a single id unchanged."""
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
     if kinds is not None and kinds.is_id(asked):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ParamSpec, TypeVar, cast
 
+from dygcn.engine.graph.staging import Before
+from dygcn.engine.models.contracts import StateWriter
 from dygcn.errors import ConcurrentUse, OpenTrial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from dygcn.engine.graph.staging import Before
-    from dygcn.engine.models.contracts import StateWriter
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

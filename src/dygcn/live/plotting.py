@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn._extras import extra
-
-if TYPE_CHECKING:
-    from dygcn.engine.models.contracts import StateReader
-    from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
+from dygcn.engine.models.contracts import StateReader
+from dygcn.engine.records import Bool, Float32, Float64, Int64, Nodes
 
 MOST = 2_000  # nodes in a picture
 _COLORS = "tab10"
@@ -47,9 +45,8 @@ def principal_plane(vectors: Float32) -> Float64:
 def neighbour_map(vectors: Float32, seed: int = 0, start: Float64 | None = None) -> Float64:
     """Place rows in a plane, (n, 2), so that those with near directions lie together.
 
-    Begins with `principal_plane`, or with places that rows had, near which they then stay; then each row is
-    drawn to its ten nearest and pushed away from random ones. For up to some thousand rows: all pairs are
-    compared.
+    From `principal_plane`, or from earlier places, each row is drawn to its ten nearest and pushed away from
+    random ones. All pairs are compared: for up to some thousand rows.
     """
     n = len(vectors)
     count = min(_NEIGHBOURS, n - 1)
@@ -149,10 +146,7 @@ def busiest(state: StateReader, most: int = MOST) -> Nodes:
 def plot_map(
     state: StateReader, nodes: Nodes, vectors: Float32, names: int, ax: Any, count: int, *, asked: bool
 ) -> Any:
-    """Draw nodes in two dimensions with their edges and communities; return the axes.
-
-    The title calls them the busiest nodes unless they were asked for by id.
-    """
+    """Draw nodes with their edges and communities; return the axes. The title names what was `asked` for."""
     place, label = neighbour_map(vectors), communities(vectors, count)
     degree = state.graph.pull.degrees(nodes)
     ax = new_axes(ax)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from dygcn.engine.filter.filter import Filter
+from dygcn.engine.graph import Graph
+from dygcn.engine.graph.ids import IdMap
+from dygcn.engine.history import EventHistory
 from dygcn.engine.models import links as scoring
 from dygcn.engine.models.checks import one_of
+from dygcn.engine.models.contracts import StateReader
 from dygcn.engine.models.links import COSINE, FILTER, KINDS, LinkHead
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.readout import read_units
+from dygcn.engine.records import Bool, Float64, Int64, Nodes
 from dygcn.errors import FeatureError, OptionError
 from dygcn.live.finding import EVERY_KIND, check_kind, find_nodes, linked_nodes, of_kind
-
-if TYPE_CHECKING:
-    from dygcn.engine.filter.filter import Filter
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.history import EventHistory
-    from dygcn.engine.models.contracts import StateReader
-    from dygcn.engine.records import Bool, Float64, Int64, Nodes
-    from dygcn.live.search.nearest import VectorCache
-
+from dygcn.live.search.nearest import VectorCache
 
 # Ids that may be an answer: a list of them, or a function that says so of an id; None: all.
 Among: TypeAlias = Iterable[int | str] | Callable[[int | str], bool] | None
@@ -59,10 +56,7 @@ def links_of(
     kind: str | None,
     allowed: Nodes | None = None,
 ) -> str:
-    """Return the score to rank by: `links`, else "next", the filter's where it can answer, or "new".
-
-    `allowed` are the nodes that may be an answer; None: all.
-    """
+    """Return the score to rank by: `links`, else "next", the filter's where it can answer, or "new"."""
     check_kind(state.graph.ids, kind)
     if links is not None:
         return links
@@ -99,10 +93,7 @@ def kind_of_links(state: StateReader, node: int, nodes: Nodes, kind: str | None)
 def filtered_nodes(
     state: StateReader, node: int, k: int, among: Nodes | None, exclude_linked: bool, kind: str | None
 ) -> tuple[Nodes, Float64]:
-    """Return the k nodes that the filter scores best, and their scores; ties in the order of the user's ids.
-
-    `among` are the nodes that may be an answer; None: all.
-    """
+    """Return the k nodes of `among` (None: all) with the filter's best scores, and these; ties by id."""
     graph, filter_ = state.graph, filter_of(state)
     some = kind not in (None, EVERY_KIND) and graph.ids.kinds is not None and filter_.head.answers != (kind,)
     count = graph.ids.high if some else k
@@ -134,8 +125,7 @@ def recommend_nodes(
 ) -> tuple[Nodes, Float64]:
     """Return the k allowed nodes with the greatest score, and their scores; ties in the order of `allowed`.
 
-    Of more than `EVERYONE` candidates, only those are scored that have the greatest dot products of link
-    vectors, that are two edges away, or that are linked; for what comes next, also who is an answer lately.
+    Of more than `EVERYONE`, those near by dot product, two edges away, linked, or frequent lately are scored.
     """
     graph = state.graph
     linked = linked_nodes(graph, node)
@@ -216,10 +206,7 @@ def pair_scores(
     links: str,
     numbers: tuple[Nodes, Nodes] | None = None,
 ) -> Float64:
-    """Return the scores of pairs of nodes; below 0 stands for a node that is not in the graph.
-
-    `numbers` are those of the same ids in the history: a node that left the graph still has a past.
-    """
+    """Return the scores of pairs of nodes; one below 0 has left, and may have a past (`numbers`)."""
     if links == FILTER:
         return _filter_scores(state, first, second)
     if state.model.asks_history(links):

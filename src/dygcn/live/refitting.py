@@ -1,38 +1,33 @@
 """Refit: new rows of a walk model from the current graph, and whether they predict links better.
 
-New rows are turned onto the old ones (orthogonal Procrustes), so that what reads vectors may go on reading
-them. Whether they are better is asked of links that neither side may look at: the newest ones.
+New rows are turned onto the old ones (orthogonal Procrustes) and tried on the newest links, held out of both.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from dygcn.engine._blas import one_blas_thread
 from dygcn.engine.features.inputs import RowTable
+from dygcn.engine.graph import Graph
 from dygcn.engine.graph.ids import IdMap
-from dygcn.engine.graph.image import build_graph
+from dygcn.engine.graph.image import GraphImage, build_graph
 from dygcn.engine.history import EventHistory
 from dygcn.engine.measures import PairSet, auc, draw_negatives, one_end, pair_cosines, unit_rows
+from dygcn.engine.models.folder import Tensors
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
+from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
 from dygcn.engine.training.filtering import with_filter_rows
 from dygcn.engine.training.fitting import walk_rows, with_table
 from dygcn.engine.training.walks import turn_rows
 from dygcn.errors import FeatureError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.graph import Graph
-    from dygcn.engine.graph.image import GraphImage
-    from dygcn.engine.models.folder import Tensors
-    from dygcn.engine.models.model import Model
-    from dygcn.engine.records import Float32, Float64, IdColumn, Int64, Nodes, Progress
-    from dygcn.live.vector_view import VectorView
+from dygcn.live.vector_view import VectorView
 
 T = TypeVar("T")
 SHARE = 0.05  # of the linked pairs that are held out
@@ -102,10 +97,7 @@ PHASES = ("factorising walks", 1), ("factorising walks", 1)
 
 
 def refit(live: VectorView, make: Callable[[State, float], T], progress: Progress | None = None) -> Refit[T]:
-    """Make new rows; the embedding is locked only while its graph is copied.
-
-    `make` returns an embedding of a state and a tolerance.
-    """
+    """Make new rows; the lock is held only while the graph is copied. `make` takes a state, a tolerance."""
     model = live.model
     _check(model)
     with live._guard.held():  # a copy of everything that is read of the old embedding, at one moment
@@ -195,8 +187,7 @@ def _compare(
 def error_of_gain(before: tuple[Float64, Float64], after: tuple[Float64, Float64]) -> float:
     """Return the standard error of the difference of two AUCs of the same links and the same negatives.
 
-    After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): an AUC is a mean over links of the share of
-    negatives below, and a mean over negatives of the share of links above; the two parts vary on their own.
+    After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): the parts of links and of negatives vary alone.
     """
     found = 0.0
     for side in (0, 1):
@@ -223,8 +214,7 @@ def _held_out(model: Model, graph: Graph, nodes: Nodes) -> Int64:
 def newest_edges(graph: Graph, count: int, random: np.random.Generator) -> Nodes:
     """Return so many linked pairs, (m, 2), newest first, or fewer: each node keeps another link.
 
-    First pairs that were in contact once, then pairs whose contacts were repeated, which may be old: each by
-    their last contact. Among equals, and without times, chance decides.
+    Pairs in contact once come first, since repeated ones may be old; among equals chance decides.
     """
     pairs = linked_pairs(graph)
     _, since, worth = graph.pair_contacts(pairs[:, 0], pairs[:, 1])

@@ -162,8 +162,7 @@ class DurableEmbedding(EmbeddingView):
     def _forget_stream(self, name: str) -> int | None:
         """Drop a stream's offset and return it, None if there is no such stream.
 
-        Nothing of the stream is applied again in silence, unless 100,000 others were forgotten after it:
-        a broker's stream goes on where it ended, a client (``http:NAME``) gets the number to go on with.
+        Its fingerprint is kept, for 100,000 streams: a forgotten one is not applied again from its beginning.
         """
         with self._ahead.one_writer():
             offset = self._offsets.streams.get(name)

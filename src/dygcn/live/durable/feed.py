@@ -5,27 +5,21 @@ from __future__ import annotations
 import re
 import secrets
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dygcn.engine.events import id_column, python_ids, take
 from dygcn.engine.records import Bool, History, IdColumn, Int64, Nodes, Rows
 from dygcn.errors import OptionError
 from dygcn.live.changed import FeedImage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from dygcn.live.durable.storage.entries import Epoch
-    from dygcn.live.durable.storage.erasures import Erasures
-    from dygcn.live.durable.storage.log import EventLog
-    from dygcn.live.embedding import LiveEmbedding
-
+from dygcn.live.durable.storage.entries import Epoch
+from dygcn.live.durable.storage.erasures import Erasures
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.embedding import LiveEmbedding
 
 _NOBODY = np.empty(0, np.int32)
 MOST_LEFT = 200_000  # ids that left and are remembered
@@ -45,10 +39,7 @@ class Page:
 
 
 def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[FeedImage, int]:
-    """Return the feed's image without forgotten ids, and its new floor.
-
-    A reader that has not been shown the departure of such an id must resynchronise.
-    """
+    """Return the feed's image without forgotten ids, and its floor: readers from before it begin anew."""
     known = erasures.find(feed.left) < 0
     if known.all():
         return feed, floor
@@ -351,8 +342,7 @@ class FeedCursor:
 class Histories:
     """The positions of one log in its present epoch, as far back as the log knows its chain values.
 
-    An entry whose change could not be written to a snapshot is refused when the folder is opened again. Until
-    then readers were shown a change that never took place: the position does not belong to this history.
+    An entry that was refused when the folder was opened is none: readers were shown what never took place.
     """
 
     def __init__(self, log: EventLog, epoch: Epoch, refused: Iterable[int] = ()) -> None:

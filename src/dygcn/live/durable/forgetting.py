@@ -1,7 +1,4 @@
-"""Forgetting ids: they leave the graph, the model and every file, and no old event brings them back.
-
-Every step of a redaction, which takes the ids out of a file, is idempotent.
-"""
+"""Forgetting ids: they leave the graph, the model and every file; each step of it is idempotent."""
 
 from __future__ import annotations
 
@@ -9,37 +6,32 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from dygcn.engine._disk import sync_names
 from dygcn.engine.events import id_column, python_ids, rows_of, take
-from dygcn.engine.models.folder import MANIFEST
+from dygcn.engine.models.contracts import StateReader, StateWriter
+from dygcn.engine.models.folder import MANIFEST, FileEntry
+from dygcn.engine.models.state import State
+from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
 from dygcn.errors import DamagedLog, FolderError, StorageError
 from dygcn.live.changed import FeedImage
 from dygcn.live.durable.feed import without_forgotten
+from dygcn.live.durable.snapshots import SnapshotWriter
+from dygcn.live.durable.source_batch import SourceBatch
+from dygcn.live.durable.storage.dead_letters import DeadLetter
 from dygcn.live.durable.storage.entries import pack, unpack
+from dygcn.live.durable.storage.erasures import Erasures
 from dygcn.live.durable.storage.layout import DAMAGED, SNAPSHOTS, list_snapshots
+from dygcn.live.durable.storage.log import EventLog
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import GRAPH_FILE, MODEL_FILE, load_snapshot, same_model_file, take_snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from dygcn.engine.models.contracts import StateReader, StateWriter
-    from dygcn.engine.models.folder import FileEntry
-    from dygcn.engine.models.state import State
-    from dygcn.engine.records import Bool, IdColumn, Int64, Nodes
-    from dygcn.live.durable.snapshots import SnapshotWriter
-    from dygcn.live.durable.source_batch import SourceBatch
-    from dygcn.live.durable.storage.dead_letters import DeadLetter
-    from dygcn.live.durable.storage.erasures import Erasures
-    from dygcn.live.durable.storage.log import EventLog
-    from dygcn.live.durable.write_ahead import WriteAhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +199,7 @@ def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
 def after_forgetting(part: SourceBatch) -> SourceBatch:
     """Return the events of a part that remain once the ids of its forget events are forgotten.
 
-    Of events before a forget event, those of its id would have been taken out again, and the others do not
-    depend on it: they may come after it.
+    Only events of those ids, before the forget event, go: the order of the others does not matter.
     """
     gone = np.zeros(len(part.batch), np.bool_)
     for one in part.forgets:
@@ -368,10 +359,9 @@ def _named(letter: DeadLetter, event: object) -> Iterator[int | str]:
 
 
 def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
-    """Return a function that finds out whether a text contains one of some ids as a word of its own.
+    """Return a function that says whether a text has one of some ids as a word of its own.
 
-    Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
-    depend on how many there are.
+    Ids are as they are, or as JSON and Python write them; how many there are does not matter to its speed.
     """
     texts = {form for one in ids for form in _forms(one)}
     lengths = sorted({len(text) for text in texts})

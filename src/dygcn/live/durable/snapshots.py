@@ -10,25 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from msgspec import UNSET
 
 from dygcn.engine.models.folder import MANIFEST
+from dygcn.engine.records import Nodes
 from dygcn.errors import OptionError, StorageError
 from dygcn.live.changed import FeedImage
 from dygcn.live.durable.storage import layout, times
 from dygcn.live.durable.storage.entries import Kind
+from dygcn.live.durable.write_ahead import WriteAhead
 from dygcn.live.files import Snapshot, take_snapshot
 from dygcn.live.model_files import LogPosition
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dygcn.engine.records import Nodes
-    from dygcn.live.durable.write_ahead import WriteAhead
-
 
 _PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at first, and at most
 
@@ -36,8 +31,7 @@ _PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at 
 class SnapshotWriter:
     """Writes snapshots, and prunes the log before the oldest one kept.
 
-    A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
-    It is tried again with later updates, after pauses that grow.
+    One that fails stops no update, since the log holds it all; later updates try again, after growing pauses.
     """
 
     def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:

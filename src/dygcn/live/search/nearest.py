@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dygcn.engine.graph.ids import grown, replace_together
+from dygcn.engine.models.contracts import Reading, StateReader
 from dygcn.engine.models.links import cosines, norms
 from dygcn.engine.models.read_kernels import to_units
+from dygcn.engine.records import Float32, Float64, Int64, Nodes
 from dygcn.errors import IndexNotReady
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.models.contracts import Reading, StateReader
-    from dygcn.engine.records import Float32, Float64, Int64, Nodes
-    from dygcn.live.changed import ChangeRecord
+from dygcn.live.changed import ChangeRecord
 
 _BLOCK = 1 << 12  # vectors that are read while others wait: some milliseconds
 MOST_UNREAD = 2_000_000  # vectors that a question waits for
@@ -28,8 +24,7 @@ _PRODUCTS = 1 << 22  # of askers and candidates that are held at once
 def rounding(dim: int) -> float:
     """Return the largest difference by which float32 sums can separate two equal cosines.
 
-    A sum of n products of numbers whose squares sum to one is off by n units of rounding at most, in whatever
-    order it is taken; some more for the division by the length.
+    A sum of n products of unit rows is off by n units of rounding at most; some more for the division.
     """
     return 2 * (dim + 8) * 2.0**-24
 
@@ -106,8 +101,7 @@ class VectorCache:
 def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tuple[Nodes, Float64]:
     """Return the k candidates with the greatest cosine and their cosines, best first, ties by the user's ids.
 
-    All is as it is now, and a cosine has the same bits whatever the other candidates are. A vector of length
-    zero has cosine 0 with every other one.
+    A cosine has the same bits whatever the other candidates are; that of a zero vector is 0.
     """
     graph = cache.state.graph
     nodes = np.unique(candidates[graph.present(candidates)])
@@ -123,10 +117,7 @@ def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tupl
 def top_k_of_each(
     cache: VectorCache, candidates: Nodes, askers: Nodes, k: int
 ) -> Iterator[tuple[Nodes, Float64]]:
-    """Yield what `top_k` returns for each query node; no node is its own neighbour.
-
-    A product of matrices finds, for many askers at once, all who may be among the k; `top_k` ranks these.
-    """
+    """Yield what `top_k` returns for each query node but itself; a matrix product finds candidates."""
     everyone = np.unique(candidates[cache.state.graph.present(candidates)])
     vectors, lengths = cache.refresh(everyone)
     units, slack = to_units(vectors, lengths), np.float32(rounding(vectors.shape[1]))

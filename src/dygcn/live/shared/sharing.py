@@ -1,7 +1,4 @@
-"""The writer's side: rows lie in memory files that other processes map. Linux only.
-
-Each complete change of the state is published, with a list of the arrays.
-"""
+"""The writer's side: rows in memory files that other processes map (Linux); it publishes each change."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ import os
 import secrets
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, TypeGuard
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 import msgspec
 import numpy as np
@@ -19,25 +17,20 @@ from numpy.typing import NDArray
 from dygcn.engine._native import compiled
 from dygcn.engine.features.inputs import Hashed, Walks
 from dygcn.engine.graph import ticks
+from dygcn.engine.graph.ids import IdMap
 from dygcn.engine.graph.ticks import publish
+from dygcn.engine.models.contracts import StateReader
 from dygcn.engine.models.readout import read_plan
+from dygcn.engine.models.state import State
 from dygcn.engine.propagation import ExactRule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dygcn.engine.graph.ids import IdMap
-    from dygcn.engine.models.contracts import StateReader
-    from dygcn.engine.models.state import State
-    from dygcn.engine.propagation.pulling import Pulls
-    from dygcn.engine.records import UInt64
+from dygcn.engine.propagation.pulling import Pulls
+from dygcn.engine.records import UInt64
 
 
 def can_share(state: StateReader) -> TypeGuard[State]:
-    """Return whether other processes can read the vectors of a state.
+    """Return whether other processes can read the vectors: exact rule, looked-up features, Linux.
 
-    They can on Linux, with compiled loops (which write in an order that others may rely on), if the rule is
-    the exact one and its features are looked up rather than stored.
+    Only compiled loops write in an order that others may rely on.
     """
     rule = getattr(state, "rule", None)  # shards have none
     if not sys.platform.startswith("linux") or not _is_compiled():
@@ -198,10 +191,7 @@ def _forget(files: dict[int, tuple[int, int]], address: int) -> None:
 
 
 def attach(process: int, place: Place) -> NDArray[Any]:
-    """Map an array of another process.
-
-    What this process writes to it stays invisible to other processes.
-    """
+    """Map an array of another process; what is written to it here stays invisible there."""
     if place.fd < 0:
         return np.zeros(place.shape, place.kind)
     fd = os.open(f"/proc/{process}/fd/{place.fd}", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,7 +1,6 @@
 """Dead letters in the file of the log: written, listed, and deleted when replayed or discarded.
 
-Of a message with many bad events the first hundred have a letter each, and the others share letters: a letter
-costs as much as ten ordinary events, and a request of bad ones must not cost more than five of good ones.
+Beyond a hundred bad events of a message, events share letters: a letter costs ten times an ordinary event.
 """
 
 from __future__ import annotations
