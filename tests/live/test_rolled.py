@@ -270,9 +270,9 @@ def test_without_a_band_nothing_is_said_and_nothing_becomes_infinite():
         assert dygcn.load(f"{folder}/x").digest() == live.digest()
 
 
-def drifting(restart):
+def drifting(links):
     """Two blocks with good vectors; then one update after the other scrambles them."""
-    watch = Watch(restart=restart, every=1, tolerance=0.1)
+    watch = Watch(links=links, every=1)
     model = model_of("rolling", RuleOptions("mean", "none"), None, scale=1.0)
     eye = np.eye(DIM, dtype=np.float32)
     base = Base("gcn", tensors={"in": eye, "out": eye})
@@ -296,36 +296,13 @@ def scramble(live):
 
 
 def test_the_sampled_check_warns():
-    live, _ = drifting("warn")
+    live, _ = drifting(0.1)
     with pytest.warns(DriftWarning, match=r"sampled links have AUC 0.\d+, at the last base 1.000"):
         scramble(live)
 
 
-def test_the_sampled_check_restarts_by_itself(monkeypatch):
-    live, good = drifting("auto")
-    monkeypatch.setattr(
-        "dygcn.paper.bases.fresh_vectors", lambda state, base: (Base("gcn"), good.ids, good.vectors)
-    )
-    changes = scramble(live)
-    fresh = [change for change in changes if len(change) == 80 and (change.orders == 0).all()]
-    assert fresh  # the change says that all moved, by a fresh base
-    calm = live.update()
-    assert len(calm) == 0
-    quiet, _ = drifting("never")
-    assert all((change.orders > 0).all() for change in scramble(quiet))
-    assert quiet.version == live.version - 1
-
-
-def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
-    def missing(state, base):
-        raise dygcn.errors.MissingExtra('torch is not installed. Run: pip install "dygcn[torch]"')
-
-    live, _ = drifting("auto")
-    live.nearest(1)
-    monkeypatch.setattr("dygcn.paper.bases.fresh_vectors", missing)
-    with pytest.warns(DriftWarning, match=r"could not be had: torch is not installed"):
-        scramble(live)
-    live, _ = drifting("warn")
+def test_a_warning_that_is_an_error_leaves_the_update_whole():
+    live, _ = drifting(0.1)
     live.nearest(1)
     version = live.version
     with warnings.catch_warnings():
@@ -337,8 +314,15 @@ def test_a_fresh_base_that_cannot_be_had_leaves_the_update_whole(monkeypatch):
     assert live.score(1, near) == pytest.approx(score)
 
 
+def test_without_a_check_of_links_nothing_is_said():
+    live, _ = drifting(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert all((change.orders > 0).all() for change in scramble(live))
+
+
 def test_a_base_with_too_few_links_is_compared_with_the_first_check_that_has_enough():
-    watch = Watch(restart="warn", every=1)
+    watch = Watch(links=0.05, every=1)
     live = begun("rolling", OPTIONS["ours"], watch, ids=range(60))
     live.update(add=[(0, 1)])
     assert live._state.rule.anchor[1] == -1
@@ -349,7 +333,7 @@ def test_a_base_with_too_few_links_is_compared_with_the_first_check_that_has_eno
 
 
 def test_chance_alone_does_not_warn():
-    live, _ = drifting("warn")
+    live, _ = drifting(0.1)
     random = np.random.default_rng(3)
     live.restart(dygcn.Embedding(np.arange(80), random.standard_normal((80, DIM))))
     with warnings.catch_warnings():
@@ -380,7 +364,7 @@ def test_a_partial_embedding_reaches_everybody_who_is_linked():
 
 
 def test_a_sample_depends_on_ids_alone():
-    live, _ = drifting("warn")
+    live, _ = drifting(0.1)
     with tempfile.TemporaryDirectory() as folder:
         live.save(f"{folder}/x")
         copy = dygcn.load(f"{folder}/x")
@@ -421,7 +405,7 @@ LIES = {
     "a base too tall": lambda s, m, g: _base(s, m, "gcn", {"in": (2, DIM), "out": (5000, DIM)}),
     "a base too narrow": lambda s, m, g: _base(s, m, "gcn", {"in": (2, DIM), "out": (DIM, 1)}),
     "a base without rows": lambda s, m, g: _base(s, m, "gcn", {"in": (0, DIM), "out": (DIM, DIM)}),
-    "a hashed base too wide": lambda s, m, g: _base(s, m, "hashed", {"W0": (8, DIM), "W1": (8, 5000)}),
+    "a check beyond any AUC": lambda s, m, g: s["paper"]["watch"].update(links=2.0),
     "a network of junk": lambda s, m, g: _base(s, m, "gcn", {"junk": (2, 2)}),
     "endless epochs": lambda s, m, g: s["paper"]["recipe"].update(epochs=10**9),
     "an unknown tensor": lambda s, m, g: m.update(more=np.zeros(1)),
@@ -454,7 +438,7 @@ def test_without_the_shape_check_a_hostile_base_would_be_loaded(tmp_path, monkey
 
 
 def test_settings_survive_a_folder(tmp_path):
-    watch = Watch(band=(0.2, 5.0), restart="warn", tolerance=0.2, every=3, sample=50)
+    watch = Watch(band=(0.2, 5.0), links=0.2, every=3)
     live = begun("spectral", OPTIONS["ours"], watch)
     eye = np.eye(DIM, dtype=np.float32)
     base = Base("gcn", live.model.spec.base.recipe, {"in": eye[:2], "out": eye})

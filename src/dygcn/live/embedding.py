@@ -136,12 +136,8 @@ class LiveEmbedding(EmbeddingView):
                 state.stage_edge(batch)
             outcome = state.write()
             change = self._changed(outcome, self._version + 1)
-        # What follows may warn, and a warning may be an error: the update is whole before it.
-        spec = state.model.spec
-        due = spec.after_update(state, outcome, self._version) if spec.drifts else None
-        if due is not None:
-            with state.changing:
-                change = self._changed(due(), self._version)
+        if state.model.spec.drifts:  # it may warn, and a warning may be an error: the update is whole before
+            state.model.spec.after_update(state, self._version)
         return change
 
     @guarded

@@ -124,8 +124,8 @@ def fit(
         What the columns of tuples, lists or an array are, e.g. ``("src", "dst", "weight")``: names out of
         src, dst, t, op, weight and relation, in any order. Not for events that have names.
     base
-        For the paper's rules, where their first vectors come from: ``"gcn"`` (the default), ``"hashed"``,
-        or a `dygcn.Embedding`.
+        For the paper's rules, where their first vectors come from: ``"gcn"`` (the default), or a
+        `dygcn.Embedding`.
     labels
         For the paper's rules, a dict of id to class: adds a task loss, weighed in the recipe.
     nodes

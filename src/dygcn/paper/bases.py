@@ -1,8 +1,6 @@
 """Snapshots of a graph with the plans between them, and bases: the vectors Z that are rolled forward.
 
-Snapshots and plans depend on no vector, so both are taken once while the events are played. The rules take
-any vectors as their base: ``"gcn"`` is the paper's, ``"hashed"`` the exact rule's vectors on hashed features,
-``"embedding"`` what the user brings.
+Snapshots and plans depend on no vector, so both are taken once while the events are played.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dygcn.engine.graph import Graph, apply_batch
-from dygcn.engine.graph.image import take_image
-from dygcn.engine.models.contracts import StateImage
-from dygcn.engine.models.model import ExactSpec, Model
-from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import EventBatch, Float32, IdColumn, Int64, Nodes, Progress
 from dygcn.errors import OptionError
@@ -140,7 +135,7 @@ def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
     """Return the GCN's vectors of a snapshot's nodes, without torch: the same equation on NumPy."""
     recipe, weights = base.recipe, (base.tensors["in"], base.tensors["out"])
     degree = degree_features(snapshot, len(weights[0]))
-    z = equations.gcn(NumpyArrays(), snapshot.mix, degree, weights, recipe.activation, recipe.output)
+    z = equations.gcn(NumpyArrays(), snapshot.mix, degree, weights, recipe.output)
     vectors: Float32 = NumpyArrays().bounded(z).astype(np.float32)
     if recipe.unit:
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
@@ -150,25 +145,6 @@ def base_vectors(base: Base, snapshot: GraphSnapshot) -> Float32:
 def degree_features(snapshot: GraphSnapshot, degrees: int) -> Nodes:
     """Return the one-hot index of each node's degree; degrees above the greatest known count as it."""
     return np.minimum(snapshot.degree, degrees - 1).astype(np.int32)
-
-
-def hashed_model(model: Model, base: Base) -> Model:
-    """Return the exact model that computes the base ``"hashed"``."""
-    weights = tuple(base.tensors[f"W{k}"] for k in range(len(base.tensors)))
-    scales = np.ones(len(weights[0]))
-    return dataclasses.replace(model, weights=weights, features="hashed", scales=scales, spec=ExactSpec())
-
-
-def exact_tables(model: Model, parts: Sequence[EventBatch], history: PlayedHistory) -> list[Float32]:
-    """Play the events through the exact rule; return its vectors of every snapshot's nodes."""
-    state, tables = State(model), []
-    for part, snapshot in zip(parts, history.snapshots, strict=True):
-        state.apply(part)
-        nodes = state.graph.find(history.graph.ids.names(snapshot.nodes))  # nodes stay, and keep their places
-        table = np.zeros((len(nodes), model.dim), np.float32)
-        table[nodes >= 0] = read_vectors(model, state.rule, state.graph, nodes[nodes >= 0])
-        tables.append(table)
-    return keep_last(history.snapshots, tables)
 
 
 def keep_last(snapshots: Sequence[GraphSnapshot], tables: list[Float32]) -> list[Float32]:
@@ -187,23 +163,8 @@ def fresh_vectors(state: State, base: Base) -> tuple[Base, IdColumn, Float32]:
     model, graph = state.model, state.graph
     if base.name == "embedding":
         raise OptionError("this model was given its vectors: bring fresh ones, restart(dygcn.Embedding(...))")
-    if base.name == "hashed":
-        return base, *_exact_vectors(hashed_model(model, base), graph)
     snapshot = snapshot_of(graph, base.recipe.aggregation)
     if not base.recipe.once:
         base = fit_base([snapshot], model.dim, base.recipe, model.seed, base)
     linked = snapshot.linked
     return base, graph.ids.names(snapshot.nodes[linked]), base_vectors(base, snapshot)[linked]
-
-
-def _exact_vectors(model: Model, graph: Graph) -> tuple[IdColumn, Float32]:
-    """Build the exact rule's state on the same graph, with ghosts, without isolated nodes."""
-    image, nodes = take_image(graph)
-    linked = (graph.pull.count[nodes] + graph.push.count[nodes]) > 0
-    place = np.cumsum(linked, dtype=np.int32) - 1
-    ids = graph.ids.names(nodes[linked])
-    own = np.zeros(int(linked.sum()), np.bool_)
-    plain = dataclasses.replace(image, ids=ids, own=own, a=place[image.a], b=place[image.b])
-    state = State.from_image(model, StateImage(plain, {"features": np.zeros((0, model.width), np.int32)}))
-    nodes = state.graph.find(ids)
-    return ids, read_vectors(model, state.rule, state.graph, nodes)

@@ -134,10 +134,10 @@ def advance(arrays: Arrays[T], plan: Plan, table: T, weights: Sequence[T], optio
     return table
 
 
-def gcn(arrays: Arrays[T], mix: Mix, degree: Nodes, weights: Sequence[T], hidden: str, output: str) -> T:
+def gcn(arrays: Arrays[T], mix: Mix, degree: Nodes, weights: Sequence[T], output: str) -> T:
     """The paper's static base: two layers of eq. gconv on one-hot degrees.
 
     ``X W`` of a one-hot X is the row of W at the degree, so the first layer takes rows.
     """
-    first = arrays.activate(arrays.combine(mix, arrays.take(weights[0], degree)), hidden)
+    first = arrays.activate(arrays.combine(mix, arrays.take(weights[0], degree)), "relu")
     return convolve(arrays, mix, first, weights[1], output)

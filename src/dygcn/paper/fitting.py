@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,20 +17,10 @@ from dygcn.engine.models.choices import Choices, FitTask, ids_of, weight_grid
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
 from dygcn.engine.records import EventBatch, Float32
-from dygcn.engine.training import Recipe
-from dygcn.engine.training.fitting import fit_exact
 from dygcn.errors import FeatureError, OptionError, TrainingWarning
-from dygcn.paper.bases import (
-    Labels,
-    PlayedHistory,
-    base_vectors,
-    exact_tables,
-    fit_base,
-    keep_last,
-    play_history,
-)
+from dygcn.paper.bases import Labels, PlayedHistory, base_vectors, fit_base, keep_last, play_history
 from dygcn.paper.equations import NumpyArrays
-from dygcn.paper.options import BASES, Base, RollingRecipe
+from dygcn.paper.options import Base, RollingRecipe
 from dygcn.paper.spec import RollingSpec, SpectralSpec, adopt, take_anchor, with_base
 
 LARGEST_HISTORY = 4 << 30  # bytes of snapshots, plans and bases that training may keep
@@ -57,7 +46,7 @@ def fit(task: FitTask) -> State:
     base = "gcn" if choices.base is None else choices.base
     model = new_model(batch, choices, base, recipe)
     task = dataclasses.replace(task, parts=_recent(batch, task.parts, model.dim))
-    layers = recipe.base.aggregation if isinstance(base, str) and base == "gcn" else "sum"
+    layers = "sum" if isinstance(base, Embedding) else recipe.base.aggregation
     history = play_history(model, task.parts, layers, _read_labels(choices.labels, batch), progress)
     fitted, tables = _fit_base(task, base, recipe, history)
     spectral = isinstance(model.spec, SpectralSpec)
@@ -68,7 +57,7 @@ def fit(task: FitTask) -> State:
         adopt(state, base.ids, base.vectors)
     else:
         adopt(state, history.graph.ids.names(history.snapshots[-1].nodes), tables[-1], keep=False)
-    take_anchor(state, recipe.watch)
+    take_anchor(state)
     return state
 
 
@@ -95,9 +84,8 @@ def new_model(batch: EventBatch, choices: Choices, base: object, recipe: Rolling
         if base.ids.kind != batch.src.kind:
             raise FeatureError(f"the embedding has {base.ids.kind} ids, the events {batch.src.kind} ones")
         dim = base.vectors.shape[1]
-    elif not isinstance(base, str) or base not in BASES or base == "embedding":
-        known = ", ".join(repr(name) for name in BASES if name != "embedding")
-        raise OptionError(f"base is {base!r}; known: {known}, or a dygcn.Embedding")
+    elif not isinstance(base, str) or base != "gcn":
+        raise OptionError(f"base is {base!r}; known: 'gcn', or a dygcn.Embedding")
     name = base if isinstance(base, str) else "embedding"
     spec = (SpectralSpec if choices.rule == "spectral" else RollingSpec)(
         recipe.options, Base(name, recipe.base), recipe.watch
@@ -142,12 +130,6 @@ def _fit_base(
     choices, progress = task.choices, task.progress
     if isinstance(base, Embedding):
         return Base("embedding", recipe.base), _given_tables(base, history, recipe.options.aggregation)
-    if base == "hashed":
-        ours: dict[str, Any] = {"features": "hashed", "base": None, "labels": None, "recipe": None}
-        exact = dataclasses.replace(choices, rule="exact", orders=max(choices.orders, 2), **ours)
-        model = fit_exact(dataclasses.replace(task, choices=exact), Recipe()).model
-        weights = dict(zip(model.weight_names, model.weights, strict=True))
-        return Base("hashed", recipe.base, weights), exact_tables(model, task.parts, history)
     dim, seed = choices.dim, choices.seed  # an Embedding alone has another dim
     if recipe.base.once:
         fitted = fit_base(history.snapshots, dim, recipe.base, seed, None, progress)

@@ -13,9 +13,9 @@ from dygcn.engine.records import Float32
 from dygcn.errors import OptionError
 from dygcn.paper.plans import ACTIVATIONS, AGGREGATIONS, RuleOptions
 
-BASES = ("gcn", "hashed", "embedding")
+BASES = ("gcn", "embedding")
 _LOSSES = ("dot", "cosine")
-_PAIRS, _MANY = range(1, (1 << 24) + 1), 1_000_000_001
+_MANY = 1_000_000_001
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class BaseRecipe:
     ----------
     aggregation
         ``"sum"`` is A + I as published; ``"mean"`` divides by its row sums.
-    activation, output
-        Of the hidden layer and of the vectors: ``"relu"``, ``"tanh"`` or ``"none"``.
+    output
+        Activation of the vectors: ``"relu"``, ``"tanh"`` or ``"none"``; that of the hidden layer is ReLU.
     loss
         ``"dot"`` (eq. neg), or ``"cosine"`` with a learned temperature and bias.
     once
@@ -42,55 +42,48 @@ class BaseRecipe:
     """
 
     aggregation: str = "sum"
-    activation: str = "relu"
     output: str = "relu"
     loss: str = "dot"
     once: bool = True
     epochs: int = 200
     rate: float = 1e-3
-    pairs: int = 8192
     warm: int = 0
     unit: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self, aggregation=AGGREGATIONS, activation=ACTIVATIONS, output=ACTIVATIONS, loss=_LOSSES)
-        check_fields(self, epochs=range(1_000_001), warm=range(1_000_001), pairs=_PAIRS)
+        check_fields(self, aggregation=AGGREGATIONS, output=ACTIVATIONS, loss=_LOSSES)
+        check_fields(self, epochs=range(1_000_001), warm=range(1_000_001))
         number("rate", self.rate, 0)
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Checks while vectors are rolled forward. None by default; all are extensions of the paper.
+    """Checks while vectors are rolled forward, which only warn; off by default, and not in the paper.
 
     Parameters
     ----------
     band
         Allowed mean length of the vectors, as multiples of what it was at the last base. Outside it,
         `NormBandWarning` says whether the run explodes or collapses.
-    restart
-        What to do when the sampled check fails: ``"never"`` checks nothing, ``"warn"`` raises a
-        `DriftWarning`, ``"auto"`` takes a fresh base (`LiveEmbedding.restart`).
-    tolerance
-        How far the AUC of sampled links against negatives may fall below what it was at the last base.
-    every, sample
-        The check runs once in so many updates, on so many links.
+    links
+        How far the AUC of sampled links against negatives may fall below what it was at the last base, before
+        a `DriftWarning`; None: not checked.
+    every
+        The checks run once in so many updates.
     """
 
     band: tuple[float, float] | None = None
-    restart: str = "never"
-    tolerance: float = 0.05
+    links: float | None = None
     every: int = 10
-    sample: int = 1000
 
     def __post_init__(self) -> None:
-        check_fields(self, restart=("never", "warn", "auto"))
         pair: Any = self.band if isinstance(self.band, tuple | list) else ()
         numbers = len(pair) == 2 and all(isinstance(edge, int | float | np.number) for edge in pair)
         if self.band is not None and not (numbers and 0 <= pair[0] < 1 < pair[1]):
             raise OptionError(f"band is {self.band!r}; allowed is (low, high) with 0 <= low < 1 < high")
-        check_fields(self, every=range(1, _MANY), sample=range(1, _MANY))
-        if self.tolerance != 0:
-            number("tolerance", self.tolerance, 0, 1)
+        check_fields(self, every=range(1, _MANY))
+        if self.links not in (None, 0):
+            number("links", self.links, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -113,8 +106,8 @@ class RollingRecipe:
         First matrices: ``"glorot"`` (uniform), or ``"identity"`` (W_0 keeps, W_k adds little, W_s halves).
     link_weight, task_weight
         Weights of the paper's loss and of the cross-entropy on labels, where `fit` was given some.
-    rounds, rate, pairs
-        Steps of Adam, their size, and linked pairs (and negatives) in each.
+    rounds, rate
+        Steps of Adam, and their size.
     base
         How the base is trained: `BaseRecipe`.
     watch
@@ -135,7 +128,6 @@ class RollingRecipe:
     task_weight: float = 1.0
     rounds: int = 300
     rate: float = 1e-3
-    pairs: int = 4096
     base: BaseRecipe = field(default_factory=BaseRecipe)
     watch: Watch = field(default_factory=Watch)
 
@@ -144,7 +136,7 @@ class RollingRecipe:
             if not isinstance(getattr(self, name), kind):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; allowed is a {kind.__name__}")
         check_fields(self, loss=_LOSSES, start=("glorot", "identity"))
-        check_fields(self, rollout=range(1, _MANY), rounds=range(_MANY), pairs=_PAIRS)
+        check_fields(self, rollout=range(1, _MANY), rounds=range(_MANY))
         number("rate", self.rate, 0)
         if self.bound is not None:
             number("bound", self.bound, 0)
@@ -163,7 +155,7 @@ class RollingRecipe:
             start="identity",
             rounds=100,
             rate=3e-3,
-            base=BaseRecipe("sum", "relu", "none", "cosine", once=False, rate=1e-2, warm=30, unit=True),
+            base=BaseRecipe("sum", "none", "cosine", once=False, rate=1e-2, warm=30, unit=True),
             watch=Watch(band=(0.1, 10.0)),
         )
 
@@ -178,20 +170,10 @@ class Base:
 
 
 def check_shapes(base: Base, dim: int) -> None:
-    """Raise a ValueError unless a base has the tensors of its kind, in shapes that fit each other.
-
-    The loops that use them do not look.
-    """
+    """Raise a ValueError unless a base has the tensors of its kind: the loops that use them do not look."""
     shapes = {name: tensor.shape for name, tensor in base.tensors.items()}
     expected: dict[str, tuple[int, ...]] = {}
     if base.name == "gcn":
         expected = {"in": (*shapes.get("in", ())[:1], dim), "out": (dim, dim)}
-    elif base.name == "hashed":
-        width = shapes.get("W0", ())[:1]
-        expected = {f"W{k}": (*width, dim) for k in range(len(shapes))}
-    if (
-        shapes != expected
-        or any(0 in shape for shape in shapes.values())
-        or (base.name != "embedding") > len(shapes)
-    ):
+    if shapes != expected or any(0 in shape for shape in shapes.values()):
         raise ValueError(f"a base {base.name!r} with tensors {shapes}, expected {expected}")

@@ -19,18 +19,18 @@ from dygcn.engine.measures import auc
 from dygcn.engine.models.checks import one_of
 from dygcn.engine.models.contracts import Outcome
 from dygcn.engine.models.folder import Tensors, take_tensor
-from dygcn.engine.models.links import norms
+from dygcn.engine.models.links import norms, pair_cosines
 from dygcn.engine.models.model import Model, RuleSpec, register
 from dygcn.engine.models.state import State, last_of_each
 from dygcn.engine.records import Changed, Float32, Float64, IdColumn, Nodes
-from dygcn.errors import DriftWarning, DygcnError, FeatureError, NormBandWarning, OptionError
+from dygcn.errors import DriftWarning, FeatureError, NormBandWarning, OptionError
 from dygcn.paper import bases
 from dygcn.paper.options import BASES, Base, BaseRecipe, Watch, check_shapes
 from dygcn.paper.plans import RuleOptions
 from dygcn.paper.rolling import RollingRule, SpectralRule
 
 _BASE = "base."
-_AT_LEAST = 30  # links; an AUC of fewer says nothing
+_SAMPLE, _AT_LEAST = 1000, 30  # links; an AUC of fewer says nothing
 _NEGATIVES = 5  # for each link
 
 
@@ -62,8 +62,6 @@ class RollingSpec(RuleSpec):
 
     def __post_init__(self) -> None:
         one_of("base", self.base.name, BASES)
-        if self.watch.restart == "auto" and self.base.name == "embedding":
-            raise OptionError("restart='auto' needs a base that can be computed again; yours is an Embedding")
 
     def new_rule(self, weights: Sequence[Float32], features: Features) -> RollingRule:
         """Return the vectors of an empty graph; the rule has no features."""
@@ -108,16 +106,21 @@ class RollingSpec(RuleSpec):
             raise ValueError("an anchor that is not a length, an AUC and a count")
         return {"vectors": vectors, "anchor": anchor}
 
-    def after_update(self, state: State, outcome: Outcome, version: int) -> Callable[[], Outcome] | None:
-        """Check a sample when due; return the call that installs a fresh base if one is needed."""
-        base = _base_or_warning(state, self.base) if wants_restart(state, self.watch, version) else None
-        return None if base is None else partial(_renewed, state, self, base, outcome)
+    def after_update(self, state: State, version: int) -> None:
+        """Count an update; when a check is due, warn if the vectors explode, collapse or drift."""
+        rule = rolled(state)
+        rule.anchor[2] += 1
+        if rule.anchor[2] % self.watch.every == 0:
+            if self.watch.links is not None:
+                _check_links(state, rule, self.watch.links, version)
+            if self.watch.band is not None:
+                _check_lengths(state, rule, self.watch.band, version)
 
     def restart(self, state: State, base: object) -> Callable[[], Outcome]:
         """Prepare the user's base, or recompute the fitted kind of base on the current graph."""
         if base is not None:
-            return partial(_install, state, self, None, *_checked_base(state.model, base))
-        return partial(_install, state, self, *bases.fresh_vectors(state, self.base))
+            return partial(_install, state, None, *_checked_base(state.model, base))
+        return partial(_install, state, *bases.fresh_vectors(state, self.base))
 
     def describe(self) -> dict[str, str]:
         """Return the base, and how messages are aggregated."""
@@ -162,15 +165,6 @@ def _checked_base(model: Model, base: object) -> tuple[IdColumn, Float32]:
     return base.ids, base.vectors
 
 
-def _base_or_warning(state: State, base: Base) -> tuple[Base, IdColumn, Float32] | None:
-    """Compute a base that is due; if that fails (no torch, say), warn and let the update go on."""
-    try:
-        return bases.fresh_vectors(state, base)
-    except DygcnError as error:
-        warnings.warn(f"a fresh base was due and could not be had: {error}", DriftWarning, stacklevel=6)
-        return None
-
-
 def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -> Outcome:
     """Replace all vectors of a state; nodes without one start as the aggregation of their neighbours.
 
@@ -189,56 +183,23 @@ def adopt(state: State, ids: IdColumn, vectors: Float32, *, keep: bool = True) -
     return Outcome(Changed(everyone, orders, len(everyone)), state.transaction.release(everyone[:0]))
 
 
-def _install(
-    state: State, spec: RollingSpec, computed: Base | None, ids: IdColumn, vectors: Float32
-) -> Outcome:
+def _install(state: State, computed: Base | None, ids: IdColumn, vectors: Float32) -> Outcome:
     """Replace all vectors by those of a computed base, or of the user's: its ids come into the graph."""
     outcome = adopt(state, ids, vectors, keep=computed is None)
     if computed is not None:
         state.model = with_base(state.model, computed)
-    take_anchor(state, spec.watch)
+    take_anchor(state)
     return outcome
-
-
-def _renewed(
-    state: State, spec: RollingSpec, base: tuple[Base, IdColumn, Float32], outcome: Outcome
-) -> Outcome:
-    """Install a base inside an update; return the combined change."""
-    fresh = _install(state, spec, *base).moved
-    return dataclasses.replace(
-        outcome, moved=dataclasses.replace(fresh, rows=fresh.rows + outcome.moved.rows)
-    )
 
 
 # ---- health: a norm band and a sampled AUC, off by default, not in the paper -------------------------------
 # A finite vector may still be wrong: runs were seen to explode to 1e8 and to collapse to 1e-3.
 
 
-def take_anchor(state: State, watch: Watch) -> None:
+def take_anchor(state: State) -> None:
     """Store statistics of the vectors right after a base, for later checks to compare with."""
     rule = rolled(state)
-    score, _ = _score(state, rule, watch, 0)
-    rule.anchor = np.array([_length(state, rule, watch, 0), score, 0.0])
-
-
-def wants_restart(state: State, watch: Watch, version: int) -> bool:
-    """Count an update; when due, check a sample, warn, and return whether to compute a fresh base."""
-    rule = rolled(state)
-    rule.anchor[2] += 1
-    if rule.anchor[2] % watch.every:
-        return False
-    due = watch.restart != "never" and _drifted(state, rule, watch, version)
-    if watch.band is not None and rule.anchor[0] > 0:
-        (low, high), ratio = watch.band, _length(state, rule, watch, version) / rule.anchor[0]
-        if not low <= ratio <= high:
-            warnings.warn(
-                f"the run {'explodes' if ratio > high else 'collapses'}: at version {version} the mean "
-                f"length of the vectors is {ratio:.3g} times that of the last base (the band is {low:g} to "
-                f"{high:g}); restart() takes a fresh base",
-                NormBandWarning,
-                stacklevel=4,
-            )
-    return due and watch.restart == "auto"
+    rule.anchor = np.array([_length(state, rule, 0), _score(state, rule, 0)[0], 0.0])
 
 
 def rolled(state: State) -> RollingRule:
@@ -247,42 +208,49 @@ def rolled(state: State) -> RollingRule:
     return state.rule
 
 
-def _drifted(state: State, rule: RollingRule, watch: Watch, version: int) -> bool:
-    """Return whether links score significantly worse than at the last base."""
-    score, links = _score(state, rule, watch, version)
-    then = rule.anchor[1]
-    if score < 0:
-        return False
+def _check_lengths(state: State, rule: RollingRule, band: tuple[float, float], version: int) -> None:
+    """Warn if the mean length of the vectors left its band around that of the last base."""
+    (low, high), before = band, rule.anchor[0]
+    ratio = _length(state, rule, version) / before if before > 0 else 1.0
+    if not low <= ratio <= high:
+        warnings.warn(
+            f"the run {'explodes' if ratio > high else 'collapses'}: at version {version} the mean "
+            f"length of the vectors is {ratio:.3g} times that of the last base (the band is {low:g} to "
+            f"{high:g}); restart() takes a fresh base",
+            NormBandWarning,
+            stacklevel=4,
+        )
+
+
+def _check_links(state: State, rule: RollingRule, tolerance: float, version: int) -> None:
+    """Warn if links score significantly worse than at the last base."""
+    (score, links), then = _score(state, rule, version), rule.anchor[1]
     if then < 0:  # the base had too few links to say: compare with now
         rule.anchor[1] = score
-        return False
-    chance = 2 * np.sqrt((score * (1 - score) + then * (1 - then)) / links)
-    if score >= then - watch.tolerance - chance:
-        return False
-    if watch.restart == "warn":
-        warnings.warn(
-            f"at version {version} sampled links have AUC {score:.3f}, at the last base {then:.3f}; "
-            "restart() takes a fresh base",
-            DriftWarning,
-            stacklevel=5,
-        )
-    return True
+    elif score >= 0:
+        chance = 2 * np.sqrt((score * (1 - score) + then * (1 - then)) / links)
+        if score < then - tolerance - chance:
+            warnings.warn(
+                f"at version {version} sampled links have AUC {score:.3f}, at the last base {then:.3f}; "
+                "restart() takes a fresh base",
+                DriftWarning,
+                stacklevel=4,
+            )
 
 
-def _length(state: State, rule: RollingRule, watch: Watch, salt: int) -> float:
-    nodes = state.graph.some_nodes(salt, watch.sample)
+def _length(state: State, rule: RollingRule, salt: int) -> float:
+    nodes = state.graph.some_nodes(salt, _SAMPLE)
     return float(norms(rule.vectors(nodes)).mean()) if len(nodes) else 0.0
 
 
-def _score(state: State, rule: RollingRule, watch: Watch, salt: int) -> tuple[float, int]:
+def _score(state: State, rule: RollingRule, salt: int) -> tuple[float, int]:
     """Return the AUC of sampled links against negatives (-1 if there are too few), and how many links."""
-    nodes = state.graph.some_nodes(salt, watch.sample)
+    nodes = state.graph.some_nodes(salt, _SAMPLE)
     left, right, negatives = _links(state, nodes, salt)
     if len(left) < _AT_LEAST:
         return -1.0, len(left)
-    linked = _cosine(rule, left, right)
-    others = np.concatenate([_cosine(rule, left, column) for column in negatives])
-    return auc(linked, others), len(left)
+    linked, *others = (_cosine(rule, left, column) for column in (right, *negatives))
+    return auc(linked, np.concatenate(others)), len(left)
 
 
 def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, list[Nodes]]:
@@ -304,8 +272,5 @@ def _links(state: State, nodes: Nodes, salt: int) -> tuple[Nodes, Nodes, list[No
 
 
 def _cosine(rule: RollingRule, a: Nodes, b: Nodes) -> Float64:
-    x, y = rule.vectors(a).astype(np.float64), rule.vectors(b).astype(np.float64)
-    lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
-    dots = np.einsum("ij,ij->i", x, y)
-    cosine: Float64 = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
-    return cosine
+    each = np.arange(len(a))
+    return pair_cosines(rule.vectors(np.concatenate((a, b))), each, each + len(a))

@@ -22,6 +22,7 @@ with extra("torch"):
 
 Tensor = torch.Tensor
 _WARM_UP = 10  # rounds
+_BASE_PAIRS, _RULE_PAIRS = 8192, 4096  # linked pairs of a step of Adam, and negatives
 FEWEST_PAIRS = 64  # below this there is nothing to learn from, and the starting matrices stay
 _STEEPEST = 1.0  # gradients are no longer than this
 
@@ -218,8 +219,8 @@ def fit_gcn(
         """Return the loss (eq. neg, without labels) of one of the snapshots that have an edge."""
         snapshot = snapshots[int(random.integers(len(snapshots)))]
         degree = degree_features(snapshot, len(begin[0]))
-        z = equations.gcn(arrays, snapshot.mix, degree, weights, recipe.activation, recipe.output)
-        return loss(z, *draw(snapshot.pairs, snapshot.linked, recipe.pairs, random))
+        z = equations.gcn(arrays, snapshot.mix, degree, weights, recipe.output)
+        return loss(z, *draw(snapshot.pairs, snapshot.linked, _BASE_PAIRS, random))
 
     rounds = recipe.epochs if snapshots else 0
     descend(weights, loss.parameters, rounds, recipe.rate, loss_of, None, progress, "training the base")
@@ -319,7 +320,7 @@ class _Run:
         pairs = now.nodes[now.pairs].astype(np.int64)
         if len(pairs) and recipe.link_weight:
             total = recipe.link_weight * self._links(
-                z, *draw(pairs, now.nodes[now.linked], recipe.pairs, self._random)
+                z, *draw(pairs, now.nodes[now.linked], _RULE_PAIRS, self._random)
             )
         if now.classes is not None and recipe.task_weight and (now.classes >= 0).any():
             known = now.classes >= 0

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from dygcn.engine.models.model import Model
+from dygcn.engine.models.readout import read_vectors
+from dygcn.engine.models.state import State
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.paper import Base, RollingRecipe
-from dygcn.paper.bases import exact_tables, play_history
+from dygcn.paper.bases import keep_last, play_history
 from dygcn_lab.experiments.paper_rules import Frames, Series, Trained, empty_model, rolled
 
 
@@ -19,10 +23,16 @@ def exact_bases(frames: Frames, exact: LiveEmbedding, recipe: RollingRecipe, see
     """Return the exact rule's vectors of every step as bases."""
     model = empty_model(frames, "rolling", recipe, seed)
     history = play_history(model, frames.batches, recipe.base.aggregation)
-    tables = exact_tables(exact.model, frames.batches, history)
+    state, tables = State(exact.model), []
+    for batch, snapshot in zip(frames.batches, history.snapshots, strict=True):
+        state.apply(batch)
+        nodes = state.graph.find(history.graph.ids.names(snapshot.nodes))  # nodes of the history stay
+        table = np.zeros((len(nodes), exact.model.dim), np.float32)
+        table[nodes >= 0] = read_vectors(exact.model, state.rule, state.graph, nodes[nodes >= 0])
+        tables.append(table)
+    tables = keep_last(history.snapshots, tables)
     ids = [history.graph.ids.names(snapshot.nodes) for snapshot in history.snapshots]
-    weights = dict(exact.model.matrices)
-    return Trained(frames, recipe, seed, ids, tables, [], Base("hashed", recipe.base, weights))
+    return Trained(frames, recipe, seed, ids, tables, [], Base("embedding", recipe.base))
 
 
 def kept(trained: Trained, first: int, steps: range, fresh: bool) -> Series:

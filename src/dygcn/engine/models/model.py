@@ -96,11 +96,8 @@ class RuleSpec(ABC):
         """Return the settings worth printing."""
         return {}
 
-    def after_update(self, state: Any, outcome: Any, version: int) -> Callable[[], Any] | None:
-        """Check the state after an update; warn if it drifted, and return a restart that is due.
-
-        That change is made while the state is `changing`; its outcome is that of the update and it together.
-        """
+    def after_update(self, state: Any, version: int) -> None:
+        """Check the state after an update; warn if it drifted."""
         raise NotImplementedError
 
     def restart(self, state: Any, base: object) -> Callable[[], Any]:
