@@ -192,7 +192,7 @@ def test_a_folder_whose_writer_died_can_be_opened_while_a_fork_lives(tmp_path):
 def test_a_fork_that_keeps_the_lock_would_be_noticed(live, monkeypatch):
     """The mutant: locks are let go of by closing them alone, and a fork keeps its copies."""
     monkeypatch.setattr(FolderLock, "leave", lambda held: None)
-    monkeypatch.setattr(layout, "unlock", os.close)
+    monkeypatch.setattr(layout.disk, "unlock", os.close)
     with pytest.raises(FolderInUse):
         closed_and_opened(live)
 
@@ -216,7 +216,7 @@ def test_a_lock_file_that_is_removed_lets_nobody_in(live):
 def test_a_lock_on_the_file_alone_would_be_noticed(live, monkeypatch):
     """The mutant: the folder itself is not locked."""
     live._let_go()
-    monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
+    monkeypatch.setattr(layout.disk, "lock_folder", lambda folder: None)
     again = dygcn.open(live._folder)
     with pytest.raises(pytest.fail.Exception):
         check_second_writer_stays_out(again)
@@ -226,7 +226,7 @@ def test_a_lock_on_the_file_alone_would_be_noticed(live, monkeypatch):
 def test_where_folders_cannot_be_locked_the_first_writer_gives_way(live, monkeypatch):
     """Some file systems lock files alone: then whoever has lost the lock file acknowledges nothing more."""
     live._let_go()
-    monkeypatch.setattr(layout, "lock_folder", lambda folder: None)
+    monkeypatch.setattr(layout.disk, "lock_folder", lambda folder: None)
     first = dygcn.open(live._folder)
     first.update(add=[(2, 3)])
     (live._folder / "lock").unlink()
@@ -307,6 +307,6 @@ def test_a_lock_that_an_interrupt_leaves_would_be_noticed(tmp_path, monkeypatch)
         fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
-    monkeypatch.setattr(layout, "unlock", unlock)
+    monkeypatch.setattr(layout.disk, "unlock", unlock)
     with pytest.raises(FolderInUse):
         check_interrupts_leave_no_lock(tmp_path)

@@ -87,7 +87,7 @@ def test_nobody_else_sees_anything(place, mask, lived):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(_disk, "open_own"), (layout, "make_folder"), (sqlite_file, "open_own")],
+    [(_disk, "open_own"), (layout.disk, "make_folder"), (sqlite_file, "open_own")],
 )
 def test_what_others_may_see_would_be_noticed(place, monkeypatch, module, name):
     """The mutants: files or folders with the modes of the umask."""
@@ -123,7 +123,7 @@ def test_a_wide_folder_is_narrowed_when_it_is_opened_for_writing(tmp_path):
 
 
 def test_nobody_sees_a_folder_before_it_is_narrowed(tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "keep_private", lambda folder: None)
+    monkeypatch.setattr(layout.disk, "keep_private", lambda folder: None)
     with umask(0), begin(tmp_path / "x"):
         assert (tmp_path / "x").stat().st_mode & 0o777 == 0o700
 
@@ -149,6 +149,6 @@ def test_a_copy_of_a_wide_backup_is_private(tmp_path):
 
 def test_a_wide_copy_would_be_noticed(tmp_path, monkeypatch):
     """The mutant: what is wide stays wide."""
-    monkeypatch.setattr(layout, "keep_private", lambda folder: None)
+    monkeypatch.setattr(layout.disk, "keep_private", lambda folder: None)
     with pytest.raises(AssertionError):
         test_a_copy_of_a_wide_backup_is_private(tmp_path)
