@@ -45,7 +45,7 @@ def dead_letters(
     """
     from dygcn.client import Client  # noqa: PLC0415 - an extra, and --help needs none
 
-    asked = {"stream": stream, "reason": reason}
+    asked: dict[str, Any] = {"stream": stream, "reason": reason}
     chosen = bool(numbers) + (stream is not None or reason is not None) + everything + (corrected is not None)
     if action != "list" and chosen != 1:
         raise OptionError("say which: --number, --stream or --reason, --corrected, or --all")
