@@ -10,7 +10,7 @@ def held(live):
     """Everything that loops are handed, and the arrays that should be in it."""
     graph, rule = live._state.graph, live._state.rule
     ids, spreading = graph.ids, rule._spreading
-    names = ids._values, ids._lengths, ids._arena, ids._free, ids._counts, ids._alive, ids._secret
+    names = ids._values, ids._lengths, ids._arena, ids._free, ids._counts, ids._alive, ids.secret
     yield ids.arrays, (ids._table, ids.keys, ids.hashes, *names)
     for arcs in (graph.pull, graph.push):
         blocks = arcs.start, arcs.count, arcs._room, arcs.others, arcs.weights, arcs._hub, arcs._extra

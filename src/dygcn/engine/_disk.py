@@ -1,8 +1,4 @@
-"""File operations that differ between systems: locks, permissions, syncing to disk.
-
-What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
-says; `keep_private` narrows what others made.
-"""
+"""File operations that differ between systems; what is made here is for its owner alone."""
 
 from __future__ import annotations
 

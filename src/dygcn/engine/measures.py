@@ -41,11 +41,7 @@ class PairSet:
 def draw_negatives(
     nodes: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
 ) -> tuple[Int64, Int64]:
-    """Return nodes and, for each, a random node of the pool that no set pairs with it.
-
-    A node that is linked to the whole pool has no negative and is left out. Each entry of the pool has the
-    same chance; a node that is in it twice has twice the chance.
-    """
+    """Return nodes and, for each, a random entry of the pool that no set pairs with it; omit the others."""
     negatives = random.choice(pool, len(nodes))
     left = np.arange(len(nodes))
     stuck = np.zeros(len(nodes), np.bool_)
@@ -66,7 +62,6 @@ def draw_negatives(
 
 
 def _paired(a: Int64, b: Int64, linked: tuple[PairSet, ...]) -> Bool:
-    """Return which pairs are a node with itself, or in a set."""
     found: Bool = a == b
     for pairs in linked:
         found |= pairs.has(a, b)

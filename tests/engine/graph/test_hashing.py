@@ -109,7 +109,7 @@ def test_the_compiled_siphash_is_that_of_python_itself():
 
 def test_secrets_differ():
     assert len({new_secret().tobytes() for _ in range(50)}) == 50
-    assert (IdMap("int64")._secret != IdMap("int64")._secret).any()
+    assert (IdMap("int64").secret != IdMap("int64").secret).any()
 
 
 # ---- ids ---------------------------------------------------------------------------------------------

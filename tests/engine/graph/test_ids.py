@@ -124,4 +124,4 @@ def test_loops_have_the_arrays_that_are_used():
 
 def used_by(ids):
     table = ids._table, ids.keys, ids.hashes, ids._values, ids._lengths, ids._arena
-    return *table, ids._free, ids._counts, ids._alive, ids._secret
+    return *table, ids._free, ids._counts, ids._alive, ids.secret

@@ -11,20 +11,10 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
+from dygcn.engine.events import column_names as naming
 from dygcn.engine.events.adapters import GraphEdges, edge_index, recognise
 from dygcn.engine.events.batches import join_events
-from dygcn.engine.events.column_names import (
-    COLUMNS,
-    FIELDS,
-    KINDS,
-    OWN_NAMES,
-    ColumnNames,
-    ColumnOptions,
-    by_name,
-    column_names,
-    is_edge_index,
-    split_rows,
-)
+from dygcn.engine.events.column_names import COLUMNS, FIELDS, OWN_NAMES, ColumnNames, ColumnOptions
 from dygcn.engine.events.columns import id_column, one_kind, operations, relations, times, weights
 from dygcn.engine.events.files import IDS, read_table
 from dygcn.engine.events.kinds import APART, infer_kinds, kinds_of
@@ -54,26 +44,27 @@ def read_events(
 ) -> EventBatch:
     """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`, or a graph.
 
-    `fit` says what events may be. `ids`: their type, if known (a CSV file does not distinguish 7 from "7").
-    `directed`: an edge of an undirected graph is then two events; if False, an edge that a matrix or an
-    edge_index holds in both directions is one; None: edges as they stand. `related`: the graph has relations,
-    so a column `relation` is looked for.
+    `ids`: their type, if known (CSV does not distinguish 7 from "7"). `directed`: an undirected graph's edge
+    is two events; False: one that is listed in both directions is one. `related`: look for the column
+    `relation`.
     """
-    names = column_names(related, **options)
+    names = naming.column_names(related, **options)
     if isinstance(events, EventBatch) and names.rows is None and not names and (not ids or ":" not in ids):
         return events
     return assemble(_columns(_listed(events), ids, names, directed), names=names, ids=ids)
 
 
 def read_graph(
-    events: object, directed: bool | None = None, kinds: object = None, **options: Unpack[ColumnOptions]
+    events: object,
+    directed: bool | None = None,
+    kinds: object = None,
+    **options: Unpack[ColumnOptions],
 ) -> tuple[str, EventBatch]:
-    """Read the events of a new graph, as `read_events` does; also return the type of their ids.
+    """Read the events of a new graph; also return the type of their ids.
 
-    `kinds`: the kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind`
-    and `dst_kind`, or nodes have no kinds.
+    `kinds`: those of both ends; True: as the columns are called; None: by the columns of kinds, if any.
     """
-    names = column_names(**options)
+    names = naming.column_names(**options)
     declared = names.kinds_named(kinds)
     if isinstance(events, EventBatch) and declared is None:
         return events.src.kind, events
@@ -102,10 +93,9 @@ def read_update(
     related: object = False,
     **options: Unpack[ColumnOptions],
 ) -> EventBatch:
-    """Return the events of an update, given as events or as edges to add and remove; removes come first.
+    """Return the events of an update; of edges to add and remove, removes come first.
 
-    The option `columns` applies to sides that are bare rows (of which rows of two columns are the two ends),
-    names of columns to sides that are tables.
+    The option `columns` applies to sides that are bare rows, names of columns to sides that are tables.
     """
     if events is not None:
         if add is not None or remove is not None:
@@ -115,7 +105,7 @@ def read_update(
     batch = None if pair is None else _one_pair(*pair)
     if batch is not None:
         return batch
-    names = column_names(related, **options)
+    names = naming.column_names(related, **options)
     sides = [(_listed(side), op) for side, op in ((remove, -1), (add, 1)) if side is not None]
     if sides and all(_has_names(side) for side, _ in sides):
         _unwanted(names)
@@ -253,7 +243,7 @@ def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | d
     if isinstance(events, str | os.PathLike):
         ends = names.possible.get("src", "src"), names.possible.get("dst", "dst")
         ids = IDS if ends == IDS[:2] else ends
-        wanted = [*names.possible.values(), *KINDS]
+        wanted = [*names.possible.values(), *naming.KINDS]
         return read_table(os.fspath(events), wanted, kind, ids)
     if isinstance(events, list):
         return {str(name): [item.get(name) for item in events] for name in _keys(events)}
@@ -265,17 +255,17 @@ def _table(events: object, kind: str | None, names: ColumnNames) -> pa.Table | d
 def _from_rows(
     rows: Any, columns: tuple[str, ...] | None, directed: bool | None, pairs: bool
 ) -> dict[str, Any]:
-    if isinstance(rows, np.ndarray) and is_edge_index(rows, columns):
+    if isinstance(rows, np.ndarray) and naming.is_edge_index(rows, columns):
         return edge_index(rows if columns is None or columns[0] == "src" else rows[::-1], directed)
     if (
         isinstance(rows, np.ndarray)
         and rows.ndim == 2
         and 2 <= rows.shape[1] <= len(FIELDS if columns else COLUMNS)
     ):
-        return by_name(list(rows.T), columns, pairs)
+        return naming.by_name(list(rows.T), columns, pairs)
     if len(rows) == 0:
         return {"src": [], "dst": []}
-    return by_name(split_rows(rows, _ACCEPTED, len(columns or ())), columns, pairs)
+    return naming.by_name(naming.split_rows(rows, _ACCEPTED, len(columns or ())), columns, pairs)
 
 
 def _import_frame(frame: Any) -> pa.Table | dict[str, Any]:
@@ -300,12 +290,12 @@ def _from_table(table: pa.Table | dict[str, Any], names: ColumnNames) -> dict[st
 
 
 def assemble(
-    columns: dict[str, Any], every_op: int = 1, names: ColumnNames = OWN_NAMES, ids: str | None = None
+    columns: dict[str, Any],
+    every_op: int = 1,
+    names: ColumnNames = OWN_NAMES,
+    ids: str | None = None,
 ) -> EventBatch:
-    """Make a batch from columns by field; check each column, then that their lengths agree.
-
-    Errors call a column as `names` does.
-    """
+    """Make a batch from columns by field, checking each and the lengths; errors name them as `names` does."""
     named = names.named
     called = {field: named.get(field, field) for field in FIELDS}
     src, dst = _ends(columns, called, names, ids)

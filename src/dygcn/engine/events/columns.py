@@ -144,7 +144,6 @@ def _ids_from_objects(values: Sequence[Any], name: str) -> IdColumn:
 
 
 def _no_ids(found: str) -> str:
-    """Return the part of an error about ids that says what is allowed and how to convert."""
     cast = '; .astype("int64") makes integers of them' if found in _FLOATS else ""
     return f"{IDS_ALLOWED}, never through floats{_AS_TEXT if found == 'int and str' else cast}"
 
@@ -271,19 +270,14 @@ def as_arrow(column: IdColumn) -> pa.Array:
 
 def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
     """Return the concatenation of columns of one kind."""
-    ends = [(column.data, *column.values[[0, -1]].tolist()) for column in columns if column.data is not None]
-    data = [data[begin:end] for data, begin, end in ends]
-    if not data:
-        return IdColumn(np.concatenate([column.values for column in columns]))
-    lengths = np.concatenate([np.diff(column.values) for column in columns])
-    return IdColumn(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(data))
+    texts = [as_arrow(column) for column in columns if column.data is not None]
+    if texts:
+        return IdColumn(*strings_of(pa.concat_arrays(texts)))
+    return IdColumn(np.concatenate([column.values for column in columns]))
 
 
 def numbers(values: object, field: str, name: str | None = None) -> NDArray[Any]:
-    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970.
-
-    `field` is op, weight or t; `name` is what the user calls it.
-    """
+    """Read op, weight or t (the `field`) as int64 or float64, empty cells as NaN; dates become seconds."""
     name = name or field
     values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":

@@ -12,20 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dygcn.engine.events import columns as cells
 from dygcn.engine.events.column_names import OWN_NAMES
-from dygcn.engine.events.columns import (
-    Faults,
-    arrow_array,
-    as_arrow,
-    byte_lengths,
-    length_faults,
-    numbers,
-    op_faults,
-    relation_faults,
-    strings_of,
-    time_faults,
-    weight_faults,
-)
 from dygcn.engine.events.kinds import Kinds, as_list
 from dygcn.engine.records import Bool, ForgetEvent, Int64
 from dygcn.errors import EventError, listed, shown
@@ -107,31 +95,31 @@ def empty_cells(values: Any) -> Bool:
     return np.array([value is None for value in values], bool)
 
 
-def _faults(columns: Columns, latest: float | None) -> Iterator[Faults]:
+def _faults(columns: Columns, latest: float | None) -> Iterator[cells.Faults]:
     for name in ("src", "dst"):
         yield from _id_faults(columns[name], name)
     count = len(columns["src"])
-    op: NDArray[Any] = np.ones(count) if columns.get("op") is None else numbers(columns["op"], "op")
+    op: NDArray[Any] = np.ones(count) if columns.get("op") is None else cells.numbers(columns["op"], "op")
     if columns.get("op") is not None:
         yield (
             empty_cells(columns["op"]),
             lambda row: 'op is empty or another word; allowed are +1 or "add", and -1 or "remove"',
         )
-    yield op_faults(op)
+    yield cells.op_faults(op)
     if columns.get("weight") is not None:
-        yield weight_faults(numbers(columns["weight"], "weight").astype(np.float64), op)
+        yield cells.weight_faults(cells.numbers(columns["weight"], "weight").astype(np.float64), op)
     if columns.get("relation") is not None:
-        yield relation_faults(arrow_array(columns["relation"], "relation"))
+        yield cells.relation_faults(cells.arrow_array(columns["relation"], "relation"))
     if columns.get("t") is not None:
-        t = numbers(columns["t"], "t")
-        bad, reason = time_faults(t)
+        t = cells.numbers(columns["t"], "t")
+        bad, reason = cells.time_faults(t)
         yield bad & ~empty_cells(columns["t"]), reason
         if latest is not None:
             allowed = f"allowed is at most {latest} (is a clock ahead, or t in another unit?)"
             yield t > latest, lambda row: f"t is {t[row]}; {allowed}"
 
 
-def _id_faults(values: Any, name: str) -> Iterator[Faults]:
+def _id_faults(values: Any, name: str) -> Iterator[cells.Faults]:
     if isinstance(values, pa.Array):
         yield empty_cells(values), lambda row: f"{name} is empty; every event names two nodes"
         if pa.types.is_uint64(values.type):
@@ -139,9 +127,9 @@ def _id_faults(values: Any, name: str) -> Iterator[Faults]:
             yield whole > np.iinfo(np.int64).max, lambda row: f"{name} is {whole[row]}; ids are below 2^63"
         if pa.types.is_large_string(values.type):
             # An empty cell may have any length: it has its reason already.
-            yield length_faults(np.diff(strings_of(values)[0]), name)
+            yield cells.length_faults(np.diff(cells.strings_of(values)[0]), name)
     elif isinstance(values, list) and values and isinstance(values[0], str):
-        yield length_faults(byte_lengths(values, len("".join(values).encode("utf-8"))), name)
+        yield cells.length_faults(cells.byte_lengths(values, len("".join(values).encode("utf-8"))), name)
 
 
 def _alone_without_t(missing: Bool, found: dict[int, str]) -> list[int]:
@@ -172,7 +160,7 @@ def table_with_kinds(table: MessageTable, kinds: Kinds) -> MessageTable:
     of = OWN_NAMES.kinds_of_ends({}, kinds.names)
     try:
         named = {end: columns.get(f"{end}_kind", of[end]) for end in _ENDS}
-        read = {end: as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
+        read = {end: cells.as_arrow(kinds.column(columns[end], named[end], end)) for end in _ENDS}
         return replace(table, columns=_written(columns, read))
     except EventError:
         pass  # some row is bad: which ones?

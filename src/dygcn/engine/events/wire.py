@@ -12,20 +12,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from dygcn.engine.events import row_errors as errors
 from dygcn.engine.events.codec import assemble
 from dygcn.engine.events.columns import MAX_ID_BYTES, NO_TEXTS
 from dygcn.engine.events.kinds import kinds_of, stored_type
-from dygcn.engine.events.row_errors import (
-    NOT_READ,
-    OP_WORDS,
-    Columns,
-    MessageTable,
-    TooManyRows,
-    Unreadable,
-    bad_rows,
-    table_with_kinds,
-    without_rows,
-)
+from dygcn.engine.events.row_errors import NOT_READ, Columns, MessageTable, TooManyRows, Unreadable
 from dygcn.engine.events.wire_arrow import read_arrow
 from dygcn.engine.events.wire_numbers import count_long_exponents, reads_slowly
 from dygcn.engine.records import EventBatch, ForgetEvent, IdColumn, Int64
@@ -50,7 +41,7 @@ _ALLOWED = {
     "t": "is a finite number (a whole one within int64), or no t in the whole message",
     "relation": "is text of at most 256 bytes, or a whole number",
 }
-_OPS: dict[Any, int] = {1: 1, -1: -1, **OP_WORDS}
+_OPS: dict[Any, int] = {1: 1, -1: -1, **errors.OP_WORDS}
 _SLOW = (
     "a number has an exponent of three digits or more, and the message has too many such numbers; "
     "allowed are up to 16 of them, and one more for every 2 KiB"
@@ -77,8 +68,6 @@ class _RelatedEvent(_Event[_Id], Generic[_Id], gc=False):
 
 
 class _KindEvent(_RelatedEvent[_Id], Generic[_Id], gc=False):
-    """An event of a graph with kinds, whose ends may name theirs."""
-
     src_kind: str | None = None
     dst_kind: str | None = None
 
@@ -346,15 +335,10 @@ def decode_events(
 ) -> Decoded:
     """Return the good events of one message, and the bad ones, each with its reason; for any bytes.
 
-    A body that cannot be split into events is one bad event at row -1; more than `limit` events are an
-    `EventError`. If some events have a `t` and others do not, the latter are bad.
-
-    `form` is "json" (an object, or a list of them), "ndjson" (an object a line) or "arrow" (an IPC stream,
-    not compressed); `kind` the type of the ids, as a model has it; `latest` the greatest `t` allowed;
-    `related`: whether the field `relation` is read. An event has `src` and `dst`, and optionally `op` (1 or
-    "add", -1 or "remove"), `weight` and `t`; other fields are ignored. As JSON, {"op": "forget", "id": ...}
-    asks for an id to be forgotten. With kinds, ids are text such as "item:50", or the fields `src_kind` and
-    `dst_kind` name the kind, or the order of the ends does, where there are two kinds.
+    A body that cannot be split is one bad event at row -1; more than `limit` events are an `EventError`.
+    `form`: "json", "ndjson" or "arrow" (an IPC stream, not compressed); `kind`: the type of the ids;
+    `latest`: the greatest `t` allowed; `related`: whether `relation` is read. Other fields than those of
+    events are ignored.
     """
     if form not in _READERS:
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")
@@ -362,7 +346,7 @@ def decode_events(
     try:
         table = _READERS[form](body, kind if kinds is None else KINDS, limit, related)
         if kinds is not None:
-            kind, table = "string", table_with_kinds(table, kinds)
+            kind, table = "string", errors.table_with_kinds(table, kinds)
         return _sifted(table, kind, latest)
     except Unreadable as error:
         return Decoded(
@@ -382,7 +366,7 @@ def _sifted(table: MessageTable, kind: str, latest: float | None) -> Decoded:
             good = False
         if not good:  # some row is bad: which ones?
             try:
-                table = without_rows(table, bad_rows(table.columns, latest), table.columns)
+                table = errors.without_rows(table, errors.bad_rows(table.columns, latest), table.columns)
                 batch = assemble(table.columns) if len(table.columns["src"]) else _no_events(kind)
             except EventError as error:
                 raise Unreadable(error.reason) from None

@@ -1,7 +1,6 @@
 """A filter: recommendations from integer sums that are a function of the graph and its clock.
 
-An event changes the edges of an asking node, and so its message. Messages are added to the sums of the node's
-answers when the next query is read: a batch sends each message once, and no bit depends on when it is sent.
+Changed messages are sent at the next query: each once a batch, and no bit depends on when they are sent.
 """
 
 from __future__ import annotations
@@ -11,20 +10,9 @@ from typing import Any
 import numpy as np
 
 from dygcn.engine.features.units import row_table, units_of
+from dygcn.engine.filter import head as settings
 from dygcn.engine.filter import loops
-from dygcn.engine.filter.head import (
-    ANSWERS,
-    ASKS,
-    CANDIDATES,
-    COUNTED,
-    MESSAGE_SCALE,
-    PATH_UNIT,
-    SUMS,
-    TOUCHED,
-    TREND,
-    WINDOW,
-    FilterHead,
-)
+from dygcn.engine.filter.head import ANSWERS, ASKS, CANDIDATES, SUMS, TREND, WINDOW, FilterHead
 from dygcn.engine.filter.loops import FilterArrays
 from dygcn.engine.graph import Graph
 from dygcn.engine.graph.constants import CAME, FOUND, WENT
@@ -56,7 +44,6 @@ class Filter:
     # ---- rows --------------------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Reset to an empty graph."""
         width, none = self.width, np.empty(0, np.int32)
         self._role: Int8 = np.empty(0, np.int8)
         self._asks, self._answers, self._out, self._into = (none.copy() for _ in range(4))
@@ -79,7 +66,6 @@ class Filter:
         return FilterArrays(*arrays)
 
     def _reserve(self, nodes: int, asking: int, answering: int) -> None:
-        """Grow to these numbers of nodes and rows."""
         wanted = dict.fromkeys(_OF_NODES, nodes) | dict.fromkeys(_OF_ASKERS, asking)
         wanted |= dict.fromkeys(_OF_ANSWERS, answering)
         small = {name: size for name, size in wanted.items() if len(getattr(self, name)) < size}
@@ -93,7 +79,6 @@ class Filter:
         self.arrays = self._handed()
 
     def _arrive(self, ids: IdMap, nodes: Nodes) -> None:
-        """Give rows to new nodes."""
         role = self._roles_of(ids, nodes)
         asking, answering = nodes[role & ASKS > 0], nodes[role & ANSWERS > 0]
         rows = self._take(0, len(asking)), self._take(1, len(answering))
@@ -139,9 +124,9 @@ class Filter:
 
     def _touch(self, rows: Int64 | Int32) -> None:
         """Mark answers that came or went, perhaps without an edge: the mean count changes."""
-        fresh, count = rows[self._touched[rows] == 0], int(self._sizes[TOUCHED])
+        fresh, count = rows[self._touched[rows] == 0], int(self._sizes[settings.TOUCHED])
         self._touched_rows[count : count + len(fresh)] = fresh
-        self._touched[fresh], self._sizes[TOUCHED] = 1, count + len(fresh)
+        self._touched[fresh], self._sizes[settings.TOUCHED] = 1, count + len(fresh)
 
     # ---- following a graph ---------------------------------------------------------------------------------
 
@@ -189,7 +174,7 @@ class Filter:
     def _sync(self, graph: Graph) -> None:
         """Bring the sums to the clock, send pending messages, and prepare rows that changed."""
         bases = [self._base_of(graph, which) for which in (SUMS, TREND)]
-        if self._whole and not self._sizes[:COUNTED].any() and bases == self._base.tolist():
+        if self._whole and not self._sizes[: settings.COUNTED].any() and bases == self._base.tolist():
             return
         # An exception interrupted a read, or a trial took the clock back.
         if not self._whole or (bases < self._base).any():
@@ -209,7 +194,7 @@ class Filter:
             self._factors, self._trend = grown(self._factors, size), grown(self._trend, size)
         self._factors[rows] = self._roots[self._into[self._answer[rows]].clip(max=_POWERS - 1)]
         if self.head.trend:
-            mean = self._sizes[COUNTED] / max(high - len(self._free[1]), 1)
+            mean = self._sizes[settings.COUNTED] / max(high - len(self._free[1]), 1)
             level = int(np.rint(_LEVELS * np.log2(mean))) if mean > 0 else 0, int(self._base[TREND])
             if level != self._level:
                 self._level, rows = level, np.arange(high, dtype=np.int32)
@@ -220,11 +205,11 @@ class Filter:
     def scores(
         self, graph: Graph, node: int, linked: bool = True, among: Nodes | None = None, count: int = 0
     ) -> tuple[Nodes, Float64]:
-        """Return the possible answers and the score of each for a node: minus infinity for excluded ones.
+        """Return possible answers of a node and their scores; by numbers of edges if it shares no edge.
 
-        A node that has nothing in common with others gets scores by numbers of edges. `linked`: nodes with an
-        edge to it can be answers. `among`: only these can be. `count`: how many are wanted, 0: all; if few,
-        and paths reach more than `CANDIDATES`, only the heaviest on paths are returned, and own edges.
+        `linked`: neighbours can be answers; `among`: only these can be; `count`: wanted ones, 0: all. If it
+        is few and paths reach more than `CANDIDATES`, the heaviest on paths and own edges are returned.
+        Excluded: -infinity.
         """
         self._sync(graph)
         high, own, paths = self._high[1], self._own(graph, node), self._paths(graph, node)
@@ -278,7 +263,7 @@ class Filter:
             self.arrays, arcs, node, self._roots, np.zeros(asking, np.int64), found, reached
         )
         reached, weights = reached[:count], np.zeros(answering)
-        factor = self.head.paths * MESSAGE_SCALE / PATH_UNIT
+        factor = self.head.paths * settings.MESSAGE_SCALE / settings.PATH_UNIT
         weights[reached] = found[reached] * (factor * self._factors[reached])
         return weights, reached
 

@@ -1,24 +1,16 @@
 """Effects of time on a graph: contacts fade, removed edges leave ghosts, and edges expire.
 
-*Contacts*: an event that adds an edge (again) or takes one away. What a node or a pair keeps is the greatest
-t of its contacts, and their count as of then: a contact at t was worth one at t, and is worth half a
-half-life later. Events are played one by one, so batches do not matter. (But with ghosts a node whose last
-ghost is forgotten between two batches is forgotten, and inside one it is not.) Only the score of a link reads
-any of it; messages and vectors do not. `last` and `count` are always the two numbers of nodes or of pairs.
+*Contacts*: a node or pair keeps the greatest t of its contacts and their count as of then, halved every
+half-life. Events are played one by one, so batches do not matter; only the score of a link reads these.
 
-*Ghosts*: a removed edge of weight w keeps ``w * 2**-(1 + floor((clock - t_removed) / half_life))``, until
-that factor falls below 0.05. The clock is the greatest `t` seen. So the graph is a function of its edges, its
-ghosts ``(w, t_removed)`` and the clock, whatever the order and the batches in which they came.
+*Ghosts*: a removed edge keeps ``w * 2**-(1 + floor((clock - t_removed) / half_life))``, until that factor
+falls below 0.05: a function of edges, ghosts and the clock (the greatest `t`), whatever the order and the
+batches.
 
-*Expiry*: an edge leaves when the clock reaches the time of its last contact and the span; the clock is the
-greatest `t` seen, or `now`. Before an event happens, edges that are due by its clock have left: their
-removals stand in the batch as events of their own (`LAPSE`), so that the graph is the same however events are
-cut into batches, and all that follows sees plain removals. An edge that leaves is no contact of its ends.
-
-The queue of expiry has an entry of every edge, not later than it is due. Contacts do not touch it: an edge
-that was in contact since is queued again when its entry comes up, so that an edge and a contact cost an entry
-each at most. The queue follows from the edges, and is not saved. With removals in a refused batch or a trial,
-entries may be there twice, or of a pair that is no edge: they are passed over.
+*Expiry*: an edge leaves a span after its last contact. Removals of due edges are inserted between events
+(`LAPSE`, no contact), so cuts into batches do not matter. The queue follows from the edges and is not saved;
+it has an entry of every edge, not later than it is due: a contact costs nothing, an early entry is queued
+again.
 """
 
 from __future__ import annotations
@@ -33,16 +25,7 @@ from dygcn.engine.graph.constants import FOUND, LAPSE, LOWER, NEVER
 from dygcn.engine.graph.delta import touch_ends
 from dygcn.engine.graph.ids import grown, replace_together
 from dygcn.engine.graph.lapses import Lapses
-from dygcn.engine.graph.pairs import (
-    DueQueue,
-    GhostArrays,
-    count_due,
-    keys_due,
-    new_queue,
-    new_table,
-    queue_with_capacity,
-    table_with_capacity,
-)
+from dygcn.engine.graph.pairs import DueQueue, GhostArrays, new_queue
 from dygcn.engine.graph.staging import NodeEvents, PairBuffers
 from dygcn.engine.records import EventBatch, Float32, Float64, Int8, Int16, Int64, Nodes
 
@@ -121,7 +104,7 @@ class Memory:
     def __init__(self, half_life: float) -> None:
         self.half_life = float(half_life)
         self.clock = -np.inf
-        self._table = new_table()
+        self._table = pairs.new_table()
         self._weights = np.empty(0, np.int64)
         self._times = np.empty(0, np.float64)
         self._free = np.empty(0, np.int32)
@@ -131,7 +114,6 @@ class Memory:
         self._replace()
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace some arrays, and the holder that passes all of them to loops."""
         now = vars(self) | fresh
         replace_together(self, **fresh, arrays=GhostArrays(*(now[name] for name in _OF_GHOSTS)))
 
@@ -144,7 +126,7 @@ class Memory:
 
     def look_due(self, clock: float) -> tuple[Nodes, Nodes]:
         """Return the pairs that `take_due` would return, without removing them."""
-        a, b = _ends_of(keys_due(self._queue, clock))
+        a, b = _ends_of(pairs.keys_due(self._queue, clock))
         there = self.recall(a, b)[0] != 0
         return a[there], b[there]
 
@@ -160,8 +142,8 @@ class Memory:
         pairs.remember(self.arrays, a, b, weight, t, self.clock, self.half_life)
 
     def _reserve(self, new: int) -> None:
-        slots, table = int(self._counts[0]) + new, table_with_capacity(self._table, new)
-        queue = queue_with_capacity(self._queue, new)
+        slots, table = int(self._counts[0]) + new, pairs.table_with_capacity(self._table, new)
+        queue = pairs.queue_with_capacity(self._queue, new)
         if slots <= len(self._free) and queue is self._queue and table is self._table:
             return
         fresh = {name: grown(getattr(self, name), slots) for name in ("_weights", "_times", "_free")}
@@ -194,8 +176,7 @@ class Expiry:
     ) -> Int16 | None:
         """Insert removals of expiring edges between staged events; return the events' relation codes.
 
-        `graph` is the `Graph` that has this. `seen` is the clock at each event, where other parts of a graph
-        may have seen more.
+        `seen` is the clock at each event, where other parts of a graph may have seen more.
         """
         if len(self.queue) > 4 * graph.edge_count + 4096:
             self._tidy(graph.pull)
@@ -205,7 +186,7 @@ class Expiry:
         none_old = len(queue) == 0 or queue.arrays[0][0] > clock
         if none_old and (count == 0 or float(events.t.min()) + self.span > clock):
             return codes
-        self._reserve_found(count_due(queue, clock) + count)
+        self._reserve_found(pairs.count_due(queue, clock) + count)
         graph.buffers.reserve(count)
         numbers = _PLAIN
         if codes is not None and graph.relations is not None:
@@ -248,7 +229,7 @@ class Expiry:
 
     def _reserve(self, new: int) -> DueQueue:
         """Return the queue, with capacity for `new` more entries and for all pairs without an entry."""
-        wider = queue_with_capacity(self.queue, new + int(self.arrays.arrays[-1][0]))
+        wider = pairs.queue_with_capacity(self.queue, new + int(self.arrays.arrays[-1][0]))
         return self.queue if wider is self.queue else self._replace(wider)
 
     def _reserve_found(self, most: int) -> None:

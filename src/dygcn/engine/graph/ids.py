@@ -27,7 +27,7 @@ GREATEST_NODES = 7 << 27
 _BLOCK = 1 << 16
 _FEW_ROWS = 1 << 16  # up to these, arrays grow by half
 _WHOLE = (int, np.integer)
-_ARRAYS = "_table", "keys", "hashes", "_values", "_lengths", "_arena", "_free", "_counts", "_alive", "_secret"
+_ARRAYS = "_table", "keys", "hashes", "_values", "_lengths", "_arena", "_free", "_counts", "_alive", "secret"
 _READ = "_table", "keys", "hashes", "_values", "_lengths", "_arena"  # by which ids are found
 _END = 1 << 63
 _A = TypeVar("_A", bound="NDArray[Any]")
@@ -55,11 +55,7 @@ def copied(array: _A, zeros: Allocator) -> _A:
 
 
 def replace_together(owner: object, **attributes: object) -> None:
-    """Replace attributes of an object in one step, so an exception leaves all old or all new.
-
-    Arrays of one length are grown beside the old ones and then replaced together, with the holder that hands
-    them to compiled loops.
-    """
+    """Replace attributes in one step: after an exception arrays and their holder are all old or all new."""
     vars(owner).update(attributes)
 
 
@@ -70,7 +66,7 @@ class IdMap:
         self.type, self.kind = ids, stored_type(ids)
         self.kinds = kinds_of(ids)  # None: ids are plain
         self.keys: UInt64 = np.empty(0, np.uint64)  # public; features are drawn from them
-        self._secret = new_secret()
+        self.secret = new_secret()  # the key of the hashes, for `attached`; it must stay secret
         self.hashes: UInt64 = np.empty(0, np.uint64)  # of the ids, under the secret: positions in tables
         self._values = np.empty(0, np.int64)  # the ids, or where their bytes start in the arena
         self._lengths = np.empty(0, np.int32)
@@ -108,8 +104,7 @@ class IdMap:
     def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id; -1 if it is unknown, or cannot be an id of this graph.
 
-        In a graph with kinds, an id without kind is looked up in `kind`, or in the only kind that has it; an
-        `AmbiguousId` if several have.
+        An id without kind is looked up in `kind`, or in the only kind that has it (several: `AmbiguousId`).
         """
         if self.kinds is not None:
             return self._find_of_kind(name, kind)
@@ -258,7 +253,7 @@ class IdMap:
     def attached(cls, ids: str, arrays: dict[str, NDArray[Any]], secret: UInt64) -> IdMap:
         """Return a map over arrays that another process changes; it can only find ids."""
         made = cls(ids)
-        made._secret = secret
+        made.secret = secret
         made._replace(**arrays)
         return made
 
@@ -266,18 +261,12 @@ class IdMap:
         """Return the arrays that `attached` needs to find ids."""
         return {name: getattr(self, name) for name in _READ}
 
-    @property
-    def secret(self) -> UInt64:
-        """The key of the hashes, for `attached`. It must stay secret."""
-        return self._secret
-
     def share(self, zeros: Allocator) -> None:
         """Move the arrays for finding ids to memory that other processes can read."""
         self._zeros = zeros
         self._replace(keys=self.keys)
 
     def _live(self) -> Nodes:
-        """Return the nodes in the table, in table order."""
         return self._table[self._table >= 0]
 
     def _rebuilt(self, size: int) -> Nodes:

@@ -83,10 +83,7 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
 
 
 def build_graph(image: GraphImage, graph: Graph) -> Nodes:
-    """Fill an empty graph from an image; return the nodes in the order of its ids.
-
-    Raises `DamagedFolder` if the image contradicts itself.
-    """
+    """Fill an empty graph from an image (`DamagedFolder`: it contradicts itself); return nodes by its ids."""
     _check(image, graph)
     nodes = graph.intern(image.ids)
     if (np.bincount(nodes) > 1).any():
@@ -105,10 +102,9 @@ def stage_pairs(
     touched: tuple[Nodes, Float64, Float32] | None,
     own: int | None = None,
 ) -> StagedPairs:
-    """Return the edges and ghosts of an image by nodes; the graph records how fine their weights are.
+    """Return the pairs of an image by `nodes` (of its ids); the graph records how fine their weights are.
 
-    `nodes` are those of the image's ids. `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong
-    to no pair.
+    `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong to no pair.
     """
     count, faded = len(image.a), image.weight < 0
     ghosts, times = np.zeros(count, np.int64), np.zeros(count)
@@ -167,7 +163,6 @@ def _is_overweight(image: GraphImage, graph: Graph) -> bool:
 
 
 def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Return whether nodes and pairs have valid times and counts exactly where these are kept."""
     clock = -np.inf if image.clock is None else image.clock
     for last, count, size in (
         (image.contact, image.activity, len(image.ids)),
@@ -181,7 +176,6 @@ def _contacts_fit(image: GraphImage, graph: Graph) -> bool:
 
 
 def _parts_fit(image: GraphImage, graph: Graph) -> bool:
-    """Return whether relations add up to the weights of edges."""
     parts, relations = image.parts, graph.relations
     if parts is None or relations is None:
         return parts is None and relations is None

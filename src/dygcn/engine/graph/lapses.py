@@ -68,10 +68,9 @@ def find(
 ) -> int:
     """Play events one by one; list the edges that expire between them, and return their number.
 
-    `seen` is, for each event, the greatest time that any part of the graph has seen by then. With relations,
-    `cell` is the number of an event's (pair, relation), `first` the first number of each pair, and `value`
-    what each adds before the events; without, all three are empty. `before` and `clock` are the clock before
-    the events and after all.
+    `seen`: for each event, the greatest time that any part of the graph has seen. With relations, `cell`
+    numbers an event's (pair, relation), `first` is a pair's first cell, `value` what each adds before;
+    without, all are empty.
     """
     now, last_of_all, count = float(before), len(events.op), 0
     with cython.nogil:
@@ -93,7 +92,6 @@ def find(
 
 
 def _begin(batch: BatchArrays, found: int) -> None:
-    """Set pairs to their weights before the events; `ghosts` marks pairs that lost their entry."""
     for p in range(found):
         batch.new[p] = max(batch.old[p], 0)
         batch.ghosts[p] = 0

@@ -1,8 +1,4 @@
-"""Containers of pairs of nodes: a table from pairs to small integers, a queue of pairs by time, and ghosts.
-
-A sender of events can choose the pairs, so positions are keyed with a secret of the table (see `hashing`).
-Equal times of the queue are ordered by pair, so that entries of one pair at one time come out together.
-"""
+"""Tables of pairs of nodes (keyed: a sender can choose pairs, see `hashing`), queues by time, and ghosts."""
 
 from __future__ import annotations
 
@@ -341,7 +337,6 @@ def _forget(ghosts: GhostArrays, key: int) -> None:
 
 
 def _slot_for(ghosts: GhostArrays, key: int) -> int:
-    """Return the slot of a pair; a pair without a ghost gets a recycled or a new one."""
     slot: int = pair_slot(ghosts.table, key)
     if slot >= 0:
         return slot

@@ -1,7 +1,6 @@
-"""Writes the net effect of a batch to the graph, in one call. Loops only.
+"""Writes the net effect of a batch to the graph, in one call, which writes everything or nothing.
 
-Nothing is written before it is known to fit: a call that finds too little capacity returns that, and can be
-made again. Nothing is allocated, so a call writes everything or nothing.
+Nothing is allocated: a call that finds too little capacity says so before it writes, and can be made again.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ if TYPE_CHECKING:
 
 
 def apply_events(graph: GraphArrays, events: EventArrays) -> int:
-    """Play events and write their net effect, in a graph without ghosts; see `commit`.
-
-    Or return `OVERWEIGHT`, having written nothing.
-    """
+    """Play events and write their net effect, in a graph without ghosts; or return `OVERWEIGHT`."""
     if _play(graph, events, 0.0, 0.0) == OVERWEIGHT:
         return OVERWEIGHT
     counted = graph.count_half_life
@@ -99,9 +95,8 @@ def commit(
 ) -> int:
     """Write pairs of nodes, list changed arcs and touched nodes; return `DONE` or `SMALL_POOL`.
 
-    `named`, `other` and `t` are the events, or nodes that may come or go; `batch.pair_of` marks those of no
-    pair. With `contacts`, the contacts of the pairs are written, too; with a `half_life`, those of the events
-    count for the nodes.
+    `named`, `other`, `t`: the events, or nodes that may come or go (`pair_of` marks those of no pair).
+    `contacts`: write those of pairs; `half_life`: count those of the events for the nodes.
     """
     found = graph.batch.sizes[FOUND]
     for kind in range(UNCHANGED):
@@ -129,7 +124,6 @@ def _note_times(batch: BatchArrays, found: int, pull: ArcArrays) -> None:
 
 
 def _set_contacts(pull: ArcArrays, batch: BatchArrays, found: int, nodes: Nodes, other: Nodes) -> None:
-    """Write the contacts of the pairs that exist, for one direction."""
     for p in range(found):
         if batch.new[p] != 0:
             at = pull.start[nodes[p]] + slot_of(pull, nodes[p], other[p])
@@ -220,7 +214,6 @@ def _list_nodes(batch: BatchArrays, found: int, named: Nodes, nodes: NodeArrays)
 
 
 def _note(batch: BatchArrays, n: int, node: int, nodes: NodeArrays) -> int:
-    """Append a node to the touched ones, unless listed; return the length of the list."""
     if nodes.seen[node]:
         return n
     nodes.seen[node] = 1

@@ -1,7 +1,6 @@
-"""The columns that a history has of an asking node (u) and a candidate (v).
+"""The columns that a history has of an asking node (u) and a candidate (v); ages and counts as logarithms.
 
-Ages and counts are inside a logarithm. In a conditional logit, traits of candidates weigh otherwise in known
-pairs than in others, and traits of u move known pairs against others: `expanded` separates them.
+Traits weigh otherwise in known pairs than in others, so `expanded` separates them for the logit.
 """
 
 from __future__ import annotations

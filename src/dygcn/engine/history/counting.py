@@ -1,8 +1,4 @@
-"""Loops over a history: they count events one by one, and describe candidates.
-
-Nothing here depends on how events were cut into batches. Counts that fade are kept as of the last event that
-touched them (see `graph.delta.count_after`), so an event costs the same however large the history is.
-"""
+"""Loops over a history: they count events one by one (so cuts do not matter), and describe candidates."""
 
 from __future__ import annotations
 
@@ -76,10 +72,7 @@ class HistoryArrays(Holder):
 
 
 def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
-    """Count events in order; `sizes` records the progress, from which an interrupted caller continues.
-
-    A removal undoes no count: it is noted of the pair, in both directions.
-    """
+    """Count events in order (removals are noted of pairs); an interrupted caller goes on from `sizes`."""
     with cython.nogil:
         for i in range(len(op)):
             if src[i] >= 0 and dst[i] >= 0 and src[i] != dst[i]:
@@ -142,12 +135,10 @@ def _step_between(of: HistoryArrays, node: int, partner: int) -> None:
 
 
 def _age(now: float, last: float, unit: float) -> float:
-    """Return the log age of the last event."""
     return log1p(max(now - last, 0.0) / unit)
 
 
 def _left(count: float, last: float, now: float, half_life: float) -> float:
-    """Return the log of what is left of a fading count."""
     return log1p(count * exp2(-max(now - last, 0.0) / half_life))
 
 
@@ -195,10 +186,7 @@ def describe(
     walks: tuple[Nodes, Nodes, Nodes],
     out: Float64,
 ) -> None:
-    """Write the columns of candidates (see `columns`) for asking nodes; -1 is an unknown node.
-
-    Walks are computed anew where an asking node differs from the one before.
-    """
+    """Write columns of candidates for asking nodes, -1: unknown; walks anew where the asking node differs."""
     one, two, three = walks
     ends = 0
     with cython.nogil:
@@ -261,7 +249,6 @@ def _describe_one(of: HistoryArrays, u: int, v: int, now: float, out: Float64, r
 
 
 def _describe_edge(of: HistoryArrays, there: int, back: int, now: float, out: Float64, row: int) -> None:
-    """Write whether the edge of a known pair exists, or how long ago it was removed."""
     gone, here = NEVER, 0
     if there >= 0:
         gone, here = of.pair_gone[there], 1 if of.pair_gone[there] == NEVER else 0

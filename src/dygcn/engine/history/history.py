@@ -1,8 +1,6 @@
-"""A history: fading counts, rings and pairs of the events that were applied, in their order.
+"""A history: fading counts, rings and pairs of the applied events, however these were cut into batches.
 
-It is a function of the applied events in the order of the log, however they were cut into batches; removals
-of edges do not undo it. It numbers ids by a table of its own, in the order of their first event: a node may
-leave the graph and come back, and keeps its past.
+It numbers ids in the order of their first event: a node may leave the graph, come back and keep its past.
 """
 
 from __future__ import annotations
@@ -65,11 +63,7 @@ class HistoryImage:
 
 
 class EventHistory:
-    """The applied events, in the form that the score of the next event reads.
-
-    `span` is that of the events that a model was fitted on: quick counts halve in a two-hundredth of it, slow
-    ones in a quarter.
-    """
+    """The applied events as the score of the next one reads them; `span`: of the events of the fit."""
 
     def __init__(self, ids: str, span: float) -> None:
         self.ids, self.span = IdMap(ids), float(span)
@@ -149,8 +143,8 @@ class EventHistory:
     def write(self, before: Callable[[int, int, int, float, int], None] | None = None) -> None:
         """Count the staged batch; after an exception, a second call continues.
 
-        `before` is called before each event that counts: its row, source, destination and time, and how many
-        ids had an event before it; a greater number is that of a newcomer.
+        `before` gets each event that counts: row, ends, time, and how many ids had one before: others are
+        new.
         """
         if self._staged is None:
             return

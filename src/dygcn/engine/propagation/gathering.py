@@ -1,8 +1,7 @@
 """The pushes of one order, grouped by receiver so that each receiver's row is touched once.
 
-Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
-ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers. No array that
-loops hand to each other grows: a larger one is another object, and a running loop keeps its own.
+Nothing here writes to the state: an order can be gathered again, into larger buffers, which are other
+objects.
 """
 
 from __future__ import annotations
@@ -140,11 +139,7 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Return whether node v is in a thread's part, given as 30 bits, one for each block of nodes.
-
-    A division by the number of threads would cost as much as everything else that is done for a push; one
-    by a constant is a multiplication.
-    """
+    """Return whether node v is in a part, 30 bits for blocks of nodes; dividing by threads would be slow."""
     return bool((mine >> (v >> BLOCK) % 30) & 1)
 
 
@@ -154,10 +149,7 @@ def is_own(v: int, own: Int8) -> bool:
 
 
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
-    """List the distinct nodes, and each node's index in the list; return its length.
-
-    `place` holds -1 before and after.
-    """
+    """List the distinct nodes, and each node's index in the list; return its length. `place` stays -1."""
     count = 0
     for i in range(n):
         v = nodes[first + i]
@@ -203,11 +195,7 @@ def count_pushes(frontier: MessageBuffer, push: ArcArrays, sums: SumRows) -> int
 
 
 def _span(pushes: int, nodes: int) -> int:
-    """Return how many low bits of a node's number are dropped for the number of its span.
-
-    Pushes are sorted span by span: the marks, receivers and pushes of one span fit the nearest caches. All
-    nodes are one span where there are few pushes.
-    """
+    """Return how many low bits make a span: the marks, receivers and pushes of one fit the nearest caches."""
     bits = 31
     if pushes >= MANY:
         bits = SPAN
@@ -219,7 +207,6 @@ def _span(pushes: int, nodes: int) -> int:
 def _count_spans(
     frontier: MessageBuffer, push: ArcArrays, mine: int, sums: SumRows, marks: Marks, work: Work
 ) -> None:
-    """Count the pushes from senders to each span, behind its place."""
     senders, bits = frontier.count, work.bits
     for r in range(senders):
         if r + FAR < senders:
@@ -237,7 +224,6 @@ def _count_spans(
 def _begin_spans(
     frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work
 ) -> None:
-    """Note where the pushes to each span begin."""
     for i in range(SPANS + 1):
         work.spans[i] = 0
     if work.bits == 31:
@@ -263,7 +249,6 @@ def _list(v: int, row: int, factor: int, bits: int, work: Work) -> None:
 def _list_pushes(
     frontier: MessageBuffer, push: ArcArrays, shift: int, mine: int, sums: SumRows, marks: Marks, work: Work
 ) -> None:
-    """List receiver, row and factor of every push to this part of the nodes."""
     senders, bits = frontier.count, work.bits
     eager = senders < EAGER
     for r in range(senders):
@@ -300,11 +285,7 @@ def _list_changes(arcs: Arcs, changes: ArcChanges, mine: int, sums: SumRows, wor
 
 
 def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
-    """Sort pushes low to n - 1 by receiver, receivers in the order of their first mention.
-
-    Return how many receivers there are, with those known before. `place` holds -1 everywhere, before and
-    after.
-    """
+    """Sort pushes low to n - 1 by receiver, in order of first mention; return how many there are by then."""
     found = known
     for i in range(low, n):
         if i + FAR < n:
@@ -367,12 +348,11 @@ def _degrees(found: int, shift: int, frontier: MessageBuffer, sums: SumRows, wor
 def gather(
     frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
 ) -> tuple[int, int]:
-    """Gather one order: each receiver's pushes and degree, for this part of the nodes.
+    """Gather one order for one part of the nodes; return how many receivers and misplaced rows `work` holds.
 
-    The rows that will be added stand in the table of the frontier: the old messages of changed arcs'
-    senders, taken times the change of the weight, and the change of each sender's message, taken times
-    the weight of the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many
-    there are to all nodes. Return how many receivers and misplaced rows there are; `work` holds them.
+    Rows come from the frontier's table: old messages of changed arcs' senders times the change of the weight,
+    and changes of messages times the weight now. Factors are in units of 2 to the arcs' shift; `pushes`: to
+    all.
     """
     work.bits = _span(pushes, len(marks.place))
     _begin_spans(frontier, arcs, mine, sums, marks, work)

@@ -1,8 +1,6 @@
 """The loops of the exact rule over rows, and a small update in one call. Sums may wrap around on the way.
 
-An update in one call is the graph, then every order, without coming back to Python in between: the same loops
-as of a large one, one after the other. Where an order finds its buffers too small, or rows in the wrong
-place, the call ends before it, and `spreading` goes on.
+Where an order finds buffers too small or rows misplaced, the call ends before it, and `spreading` goes on.
 """
 
 from __future__ import annotations
@@ -101,9 +99,8 @@ def _add_up(
 ) -> int:
     """Add the pushes to each gathered receiver's row; return the number of changed messages.
 
-    The table of `out` takes by how much, a row for each from `old + at` on; it has no rows for the last
-    order. Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on,
-    who changed.
+    `out` takes their changes from `old + at` on (the last order's has no rows), who gained or lost one, and
+    who changed from `at` on.
     """
     n, found, out_row = 0, work.found, old + at
     wanted = out.table.rows > 0  # else nobody needs by how much
@@ -132,11 +129,7 @@ def _add_up(
 def add_part(
     work: Work, sums: SumRows, frontier: MessageBuffer, out: MessageBuffer, at: int, old: int, pull: ArcArrays
 ) -> int:
-    """Add to the rows of one part of the nodes, in parallel with other threads.
-
-    `at` is how many receivers the parts before this one have, `old` how many rows of the table of `out` are
-    those of senders of changed arcs.
-    """
+    """Add to rows of one part of the nodes; `at`: receivers of parts before, `old`: rows of old messages."""
     with cython.nogil:
         changed = _add_up(work, sums, frontier, out, at, old, pull)
     return changed
@@ -145,10 +138,7 @@ def add_part(
 def do_order(
     frontier: MessageBuffer, arcs: Arcs, changed_senders: int, tools: Tools, step: Step, reached: int
 ) -> int:
-    """Gather and write one order, and return how many nodes were reached so far.
-
-    Or return `NOT_DONE`, having written nothing: a buffer is too small, or a row is in the wrong place.
-    """
+    """Gather and write one order; return how many nodes were reached, or `NOT_DONE` with nothing written."""
     pushes = arcs.count + count_pushes(frontier, arcs.push, step.sums)
     if pushes >= len(tools.work.node):
         return NOT_DONE
@@ -248,7 +238,6 @@ def _note_nodes(plan: UpdatePlan, batch: BatchArrays) -> int:
 
 
 def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArrays, units: UnitTable) -> int:
-    """Fill in the input of order 1: senders, arcs, features; return the number of senders."""
     arcs = plan.arcs.count
     n = number_nodes(batch.arcs, arcs, arcs, plan.tools.marks.place, changes.changed_senders, changes.row)
     for i in range(arcs):
@@ -265,7 +254,6 @@ def _start(plan: UpdatePlan, changes: ArcChanges, batch: BatchArrays, ids: IdArr
 def _orders_from(
     step: Step, frontier: MessageBuffer, plan: UpdatePlan, changed_senders: int, reached: int, added: int
 ) -> tuple[int, int, int]:
-    """Run the remaining orders; return the one that could not run, or `ALL_DONE`, and the progress."""
     last = step.following is None
     now = do_order(frontier, plan.arcs, 0 if last else changed_senders, plan.tools, step, reached)
     if now == NOT_DONE:
@@ -284,7 +272,6 @@ def _forget_marks(plan: UpdatePlan, batch: BatchArrays, reached_count: int) -> N
 
 
 def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int]:
-    """Propagate what was written to the graph through every order."""
     plan.arcs.count = batch.sizes[MOVED] if plan.graph.directed else 2 * batch.sizes[MOVED]
     if batch.sizes[CAME] > len(plan.tools.reached.nodes) or plan.arcs.count > len(plan.wanted):
         return NOT_BEGUN, 0, 0
@@ -299,7 +286,6 @@ def _propagate(plan: UpdatePlan, batch: BatchArrays) -> tuple[int, int, int]:
 
 
 def _count_due(plan: UpdatePlan, batch: BatchArrays) -> int:
-    """Return how many touched nodes must change their tier."""
     due = 0
     for i in range(batch.sizes[TOUCHED]):
         node = batch.nodes[0, i]
@@ -320,9 +306,8 @@ def _update(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, 
 def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
-    Return what `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
-    newcomers need larger buffers; how many nodes belong to another tier now; how many nodes were reached
-    (`UpdatePlan.tools`) and rows added to so far.
+    Return the status of `apply_events`; the order left undone, `ALL_DONE` or `NOT_BEGUN` (newcomers need
+    larger buffers); and how many nodes belong to another tier, were reached, and rows were added to.
     """
     with cython.nogil:
         done = _update(plan, events)

@@ -1,7 +1,4 @@
-"""Loops over pulled messages: heavy nodes' messages, kept as rows, which readers add to stored sums.
-
-Which messages are pulled, the order of the arcs in each block says (see `graph.tiers`).
-"""
+"""Loops over pulled messages, rows that readers add to stored sums; see `graph.tiers` for which."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier
 
 
 class Earlier(Holder):
-    """The previous version of each message, for readers in other processes, which are one change behind.
-
-    Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
-    """
+    """Previous messages, for reading processes one change behind: hubs move with nearly every event."""
 
     # rows, has: What a message was before the change that `ticks` names.
     # since: The change that made it so.
@@ -120,10 +114,7 @@ def keep_all(heavy: HeavyRows, rows: Int32) -> None:
 
 
 def follow(heavy: HeavyRows, frontier: MessageBuffer, push: ArcArrays) -> None:
-    """Update the messages of heavy nodes from the changes of a frontier.
-
-    Those whose messages moved, and who have listeners still, are noted.
-    """
+    """Update the messages of heavy nodes from a frontier; note those that moved and have listeners."""
     heavy.counts[2] = 0
     if len(heavy.slot) == 0:
         return
@@ -155,7 +146,6 @@ def _pulled_degree(arcs: PulledArcs, heavy: HeavyRows, node: int) -> int:
 
 
 def _add_pulled(arcs: PulledArcs, heavy: HeavyRows, node: int, shift: int, out: RowBlock, to: int) -> None:
-    """Add the messages that a node pulls to a row, in units of ``2**shift``."""
     start = arcs.start[node]
     for i in range(start, start + arcs.upper[node]):
         weight = arcs.weights[i]
@@ -261,10 +251,7 @@ class PulledCopies:
 
 
 def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) -> int:
-    """Copy a message as of a change; return the change that wrote it, or `CHANGED`.
-
-    A message that was copied before is not copied again.
-    """
+    """Copy a message once, as of a change; return the change that wrote it, or `CHANGED`."""
     stamp = load_64(heavy.earlier.ticks.stamps, at)
     fence()
     since = stamp
@@ -291,10 +278,7 @@ def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) ->
 def _copy_arcs(
     arcs: PulledArcs, heavy: HeavyRows, node: int, tick: int, copies: PulledCopies, used: int
 ) -> int:
-    """Copy a node's pulled arcs and messages; return the latest change of these, or `CHANGED`.
-
-    Another process may be writing: numbers are checked before they are used as positions.
-    """
+    """Copy pulled arcs and messages (numbers another process writes are checked); return the last change."""
     latest, start, upper = 0, arcs.start[node], arcs.upper[node]
     end = start + upper
     if start < 0 or upper < 0 or end > len(arcs.others) or end > len(arcs.weights):
@@ -323,8 +307,8 @@ def copy_pulled(
 ) -> bool:
     """Copy everything that nodes pull, as of a change; return False if it changed meanwhile.
 
-    `latest` takes, for each node, the last change of a message that it pulls. Arcs are those of now: the
-    caller looks at the stamps of the nodes afterwards.
+    `latest` takes each node's last pulled change. The caller looks at stamps afterwards: arcs are those of
+    now.
     """
     found, wanted = True, 0
     with cython.nogil:

@@ -1,8 +1,4 @@
-"""One order of an update, from one frontier to the next, by one thread or by several.
-
-Scratch buffers are arrays that one update after the other fills, so that none is made for an event. What a
-very large batch took is given back after it.
-"""
+"""One order of an update, from one frontier to the next, by one thread or several; buffers are kept."""
 
 from __future__ import annotations
 
@@ -18,18 +14,8 @@ import numpy as np
 
 from dygcn.engine._rows import RowBlock
 from dygcn.engine.graph.ids import grown, replace_together
-from dygcn.engine.propagation import kernels
-from dygcn.engine.propagation.gathering import (
-    ArcChanges,
-    Arcs,
-    Marks,
-    MessageBuffer,
-    ReachedNodes,
-    Work,
-    count_pushes,
-    gather_part,
-    note_orders,
-)
+from dygcn.engine.propagation import gathering, kernels
+from dygcn.engine.propagation.gathering import ArcChanges, Arcs, Marks, MessageBuffer, ReachedNodes, Work
 from dygcn.engine.propagation.outcomes import SPANS
 from dygcn.engine.propagation.pulling import follow_frontier
 from dygcn.engine.propagation.sum_rows import SumRows, put_messages
@@ -155,18 +141,14 @@ class Spreading:
         reached = buffers.reached.arrays
         if len(reached.nodes) < count:
             buffers.reached = ReachedNodes(grown(reached.nodes, count), grown(reached.orders, count))
-        return note_orders(nodes, len(nodes), order, self.seen, buffers.reached, reached_count)
+        return gathering.note_orders(nodes, len(nodes), order, self.seen, buffers.reached, reached_count)
 
     def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
-        """Add a frontier to the sums of an order; return the next frontier.
-
-        Many pushes are gathered and added by one thread for each part of the nodes.
-        """
-        pushes = arcs.count + count_pushes(frontier.buffer, arcs.push, self._sums[order - 1].arrays)
+        """Add a frontier to an order's sums, many pushes by several threads; return the next frontier."""
+        pushes = arcs.count + gathering.count_pushes(frontier.buffer, arcs.push, self._sums[order - 1].arrays)
         return self._add(order, arcs, frontier, threads() if pushes >= SHARED else 1, pushes)
 
     def _put_right(self, sums: Sums, work: Work, count: int) -> None:
-        """Move rows of gathered receivers to the width that their degrees need."""
         arrays, moving = work.arrays, work.arrays.movers[:count]
         nodes = arrays.receivers[moving]
         sums.place(nodes, np.maximum(arrays.before[moving], arrays.after[moving]))
@@ -181,7 +163,15 @@ class Spreading:
         state = sums.arrays, self.marks
         gathered = side_by_side(
             [
-                partial(gather_part, frontier.buffer, arcs, _part_of_nodes(part, parts), *state, work, pushes)
+                partial(
+                    gathering.gather_part,
+                    frontier.buffer,
+                    arcs,
+                    _part_of_nodes(part, parts),
+                    *state,
+                    work,
+                    pushes,
+                )
                 for part, work in enumerate(works)
             ]
         )

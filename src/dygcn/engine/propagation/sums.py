@@ -1,10 +1,8 @@
 """Storage of one order's sums, as narrow as exactness allows, and of the messages of heavy nodes.
 
-The logical value is an int64, a sum of weights times messages. What all of these have in common is not
-stored: a power of two that divides every weight (an unweighted graph has one weight) and one that divides
-every message (hashed features are +-1). What is left fits a narrow row while the degree of the node is small:
-an int8 for sums of +-1, an int32 for sums of messages. The rows of larger nodes are kept in a pool of int64
-rows. Which row lies where follows from the degree and changes no value.
+A sum is an int64 without the powers of two that divide every weight and every message; of nodes of small
+degree the rest fits a narrow row (int8 for sums of +-1, int32 of messages), others are in a pool of wide
+rows.
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ class Sums:
     def layout(self, weight_shift: int, one: int) -> None:
         """Choose the width of narrow rows, and move all rows.
 
-        Every weight is a multiple of 2 to `weight_shift`; `one` is a weight of one on the grid:
-        narrow rows hold some neighbours of that weight.
+        Weights are multiples of 2 to `weight_shift`; narrow rows hold some neighbours of weight `one` (of the
+        grid).
         """
         other = copy.copy(self)  # until all rows have changed, this one stays as it is
         other.weight_shift = weight_shift
@@ -110,7 +108,6 @@ class Sums:
         self._replace(**fresh, ticks=new_ticks(len(self.slot), zeros, now))
 
     def _replace(self, **fresh: Any) -> None:
-        """Replace arrays, together with the holder that loops read."""
         now = vars(self) | fresh
         names = "degree", "slot", "narrow", "wide", "_free", "_counts", "scale", "limit", "ticks"
         pool = "_pooled", "_holes", "_partial"
