@@ -1,4 +1,8 @@
-"""File operations that differ between systems; what is made here is for its owner alone."""
+"""File operations that differ between systems: locks, permissions, syncing to disk.
+
+What `open_own`, `write_own`, `replace_own` and `make_folder` make is for its owner alone, whatever the umask
+says; `keep_private` narrows what others made.
+"""
 
 from __future__ import annotations
 

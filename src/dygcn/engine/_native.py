@@ -1,4 +1,8 @@
-"""The C primitives of compiled kernels in Python: a kernel's `.py` runs as it is where no compiler was."""
+"""Python versions of the C primitives that compiled kernels use, for kernels that run uncompiled.
+
+A kernel module is a plain `.py` file. The `.pxd` file beside it gives its functions C types, and Cython
+compiles both when the package is built. Where no C compiler was to be had, the same `.py` runs as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Loops over rows of integers in NumPy: the slow twin of `_rows.pyx`, which takes its place when compiled.
+"""Blocks of rows of integers, and what is done with one row: the slow twin, in NumPy, of `_rows.pyx` and C.
 
-Compiled loops exist for each CPU level; DYGCN_CPU names another than the best. All give the same bits.
+The compiled module takes the place of this one where the package was built with a C compiler. It has its
+loops three times, for CPU levels "baseline", "avx2" and "avx512", and takes the best that the machine has;
+DYGCN_CPU names another one. All give the same bits.
 """
 
 from __future__ import annotations
@@ -74,7 +76,11 @@ def add_row(stored: RowBlock, at: int, table: RowBlock, row: int, weight: int) -
 
 
 def write_message(stored: RowBlock, at: int, inverse: float, out: RowBlock, to: int) -> None:
-    """Write M = round(s / deg) by a product (`inverse`: 1 / deg): in IEEE doubles, same bits everywhere."""
+    """Write M = round(s / deg), the only conversion of sums to messages; `inverse` is 1 / deg.
+
+    A product and a rounding in IEEE double precision: the same bits on every machine, and never
+    outside the range of what was averaged.
+    """
     out.array[to] = _means(stored.array[at], inverse)
 
 
@@ -124,7 +130,10 @@ def write_units(block: RowBlock, first: int, n: int, steps: Float64, floor: floa
 
 
 def scale_to_one(rows: Float64, n: int, out: Float32, first: int) -> int:
-    """Write the first n rows at length one from row `first` on, clear them; return how many lack a length."""
+    """Write the first n rows at length one, from row `first` of `out` on, and set them to zero.
+
+    Return how many have no length; these are not written.
+    """
     squares = _dots(rows[:n], rows[:n])
     some = np.flatnonzero(squares > 0)
     out[first + some] = rows[some] * (1.0 / np.sqrt(squares[some]))[:, None]

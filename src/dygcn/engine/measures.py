@@ -41,7 +41,11 @@ class PairSet:
 def draw_negatives(
     nodes: Int64, pool: Int64, linked: tuple[PairSet, ...], random: np.random.Generator
 ) -> tuple[Int64, Int64]:
-    """Return nodes and, for each, a random entry of the pool that no set pairs with it; omit the others."""
+    """Return nodes and, for each, a random node of the pool that no set pairs with it.
+
+    A node that is linked to the whole pool has no negative and is left out. Each entry of the pool has the
+    same chance; a node that is in it twice has twice the chance.
+    """
     negatives = random.choice(pool, len(nodes))
     left = np.arange(len(nodes))
     stuck = np.zeros(len(nodes), np.bool_)

@@ -1,7 +1,8 @@
 """READ FIRST: the records that packages pass to each other; ARCHITECTURE.md draws who makes which.
 
-Ids are the users' (int64 or strings), *nodes* dense int32 numbers, reused after a node left; `live` maps
-back.
+Users name nodes by their own *ids* (int64 or strings). `engine.graph` maps each id to a *node*, a dense int32
+number that is reused after the node left; `live` maps nodes back to ids, and turns a `Changed` into the
+`Change` that users see.
 """
 
 from __future__ import annotations
@@ -97,7 +98,11 @@ class Written:
 
 @dataclass(slots=True)
 class GraphDelta(Written):
-    """The net effect of one batch, already written; `receiver` aggregates `sender`; weight 0: no arc."""
+    """The net effect of one batch on the graph, already written to it.
+
+    In an arc, `receiver` aggregates `sender` with a weight; an undirected edge is two arcs.
+    Weights are integers on the grid of the model; 0 is no arc.
+    """
 
     receiver: Nodes  # (a,)
     sender: Nodes  # (a,)
@@ -194,9 +199,10 @@ class ForgetEvent:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A position in one log: its epoch, a sequence, and the log's chain value there.
+    """A position in one log: the epoch of the log, a sequence in it, and the log's chain value there.
 
-    The chain value covers all entries: logs that differ before a sequence differ in it, also diverged copies.
+    The chain value covers every entry up to the sequence. Two logs that differ in any entry before a sequence
+    have different chain values at it, also if one log is a copy of the other that diverged.
     """
 
     generation: int  # milliseconds since 1970 when the epoch began; of two epochs the greater one wins

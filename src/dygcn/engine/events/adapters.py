@@ -84,7 +84,10 @@ def _both_ways(columns: Columns) -> Columns:
 
 
 def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str], Any]) -> Columns:
-    """Return attributes of edges (`there`: all; `values` returns one, with None) for the named columns."""
+    """Return the attributes of edges that the names of columns stand for.
+
+    `there`: the attributes that edges have; `values` returns one of all edges, None where an edge has none.
+    """
     wrong = [field for field in ("src", "dst", "op") if field in names.named]
     if wrong:
         raise OptionError(
@@ -109,7 +112,10 @@ def _attributes(names: ColumnNames, there: Sequence[str], values: Callable[[str]
 
 
 def _networkx(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read every edge, parallel ones as separate events; a `bipartite` that all nodes have is their kind."""
+    """Read every edge of a networkx graph; parallel edges are separate events.
+
+    Where all nodes have the attribute `bipartite`, it is their kind.
+    """
     rows = list(graph.edges(data=True))
     columns: Columns = {"src": [row[0] for row in rows], "dst": [row[1] for row in rows]}
     if rows:
@@ -154,7 +160,10 @@ def _igraph(graph: Any, names: ColumnNames, directed: bool | None, kinds: Sequen
 
 
 def _sparse(matrix: Any, names: ColumnNames, directed: bool | None, kinds: Sequence[str] | None) -> Columns:
-    """Read a matrix; one of ones has no weights. With kinds, rows and columns are the two kinds."""
+    """Read the entries of a matrix: row, column and weight; a matrix of ones has no weights.
+
+    With kinds, rows are nodes of the first one and columns nodes of the second.
+    """
     if names:
         raise OptionError("a matrix has no names; its entries are weights")
     if len(matrix.shape) != 2 or (kinds is None and matrix.shape[0] != matrix.shape[1]):

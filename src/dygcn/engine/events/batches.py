@@ -38,10 +38,11 @@ def sort_by_time(batch: EventBatch) -> EventBatch:
 
 
 def cut_steps(batch: EventBatch, steps: int | Sequence[float] | None = None) -> list[EventBatch]:
-    """Cut events sorted by time into training steps: equal parts, or at the values of `t` where a step ends.
+    """Cut events that are sorted by time into training steps.
 
-    None: every value of `t` is a step, or, of over 200 values or none, 40 equal parts (12 of a large
-    history).
+    `steps` is a number of parts with equally many events, or the values of `t` at which a step ends (later
+    events belong to one more step). None: every value of `t` is a step, or 40 equal parts where there are
+    over 200 values, or no `t` at all (12 parts for more than a million events).
     """
     allowed = f"allowed is 1 to {len(batch):,}, the number of events, or the values of t where a step ends"
     count, changes = len(batch), None if batch.t is None else np.flatnonzero(np.diff(batch.t)) + 1

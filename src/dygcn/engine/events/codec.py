@@ -44,9 +44,10 @@ def read_events(
 ) -> EventBatch:
     """Read events from anything tabular with `src`, `dst` and optionally `t`, `op`, `weight`, or a graph.
 
-    `ids`: their type, if known (CSV does not distinguish 7 from "7"). `directed`: an undirected graph's edge
-    is two events; False: one that is listed in both directions is one. `related`: look for the column
-    `relation`.
+    `fit` says what events may be. `ids`: their type, if known (a CSV file does not distinguish 7 from "7").
+    `directed`: an edge of an undirected graph is then two events; if False, an edge that a matrix or an
+    edge_index holds in both directions is one; None: edges as they stand. `related`: the graph has relations,
+    so a column `relation` is looked for.
     """
     names = naming.column_names(related, **options)
     if isinstance(events, EventBatch) and names.rows is None and not names and (not ids or ":" not in ids):
@@ -60,9 +61,10 @@ def read_graph(
     kinds: object = None,
     **options: Unpack[ColumnOptions],
 ) -> tuple[str, EventBatch]:
-    """Read the events of a new graph; also return the type of their ids.
+    """Read the events of a new graph, as `read_events` does; also return the type of their ids.
 
-    `kinds`: those of both ends; True: as the columns are called; None: by the columns of kinds, if any.
+    `kinds`: the kinds of nodes at both ends; True: as the columns are called; None: of the columns `src_kind`
+    and `dst_kind`, or nodes have no kinds.
     """
     names = naming.column_names(**options)
     declared = names.kinds_named(kinds)
@@ -93,9 +95,10 @@ def read_update(
     related: object = False,
     **options: Unpack[ColumnOptions],
 ) -> EventBatch:
-    """Return the events of an update; of edges to add and remove, removes come first.
+    """Return the events of an update, given as events or as edges to add and remove; removes come first.
 
-    The option `columns` applies to sides that are bare rows, names of columns to sides that are tables.
+    The option `columns` applies to sides that are bare rows (of which rows of two columns are the two ends),
+    names of columns to sides that are tables.
     """
     if events is not None:
         if add is not None or remove is not None:
@@ -295,7 +298,10 @@ def assemble(
     names: ColumnNames = OWN_NAMES,
     ids: str | None = None,
 ) -> EventBatch:
-    """Make a batch from columns by field, checking each and the lengths; errors name them as `names` does."""
+    """Make a batch from columns by field; check each column, then that their lengths agree.
+
+    Errors call a column as `names` does.
+    """
     named = names.named
     called = {field: named.get(field, field) for field in FIELDS}
     src, dst = _ends(columns, called, names, ids)

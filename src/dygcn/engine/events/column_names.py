@@ -32,21 +32,37 @@ _SQUARE = "; if this is an adjacency matrix, pass scipy.sparse.coo_array(A)"
 _EDGE_INDEX = 'if it is an edge_index, say columns=("src", "dst")'
 
 
-def _partners(words: str) -> dict[str, tuple[str, ...]]:
-    """Read "one: other another, ..." as a table; names stand without case, underscores and a last "id"."""
-    rows = (row.split(":") for row in words.split(","))
-    return {one.strip(): tuple(others.split()) for one, others in rows}
-
-
-_ONE_KIND = _partners(  # both ends are things of one kind
-    "source: target destination dest sink, src: dst dest target tgt, from: to, fromnode: tonode, u: v, i: j, "
-    "a: b, 1: 2, 0: 1, head: tail, sender: receiver recipient, payer: payee, origin: destination dest, "
-    "start: end, left: right, parent: child, citing: cited, caller: callee, buyer: seller, "
-    "follower: followee followed, user: friend, subject: object, node1: node2, id1: id2"
-)
-_TWO_KINDS = _partners(
-    "user: item product movie book song track article business, customer: item product, u: i"
-)
+_ONE_KIND = {  # both ends are things of one kind; without case, underscores and a last "id"
+    "source": ("target", "destination", "dest", "sink"),
+    "src": ("dst", "dest", "target", "tgt"),
+    "from": ("to",),
+    "fromnode": ("tonode",),
+    "u": ("v",),
+    "i": ("j",),
+    "a": ("b",),
+    "1": ("2",),
+    "0": ("1",),
+    "head": ("tail",),
+    "sender": ("receiver", "recipient"),
+    "payer": ("payee",),
+    "origin": ("destination", "dest"),
+    "start": ("end",),
+    "left": ("right",),
+    "parent": ("child",),
+    "citing": ("cited",),
+    "caller": ("callee",),
+    "buyer": ("seller",),
+    "follower": ("followee", "followed"),
+    "user": ("friend",),
+    "subject": ("object",),
+    "node1": ("node2",),
+    "id1": ("id2",),
+}
+_TWO_KINDS = {
+    "user": ("item", "product", "movie", "book", "song", "track", "article", "business"),
+    "customer": ("item", "product"),
+    "u": ("i",),
+}
 _ENDS = {one: _ONE_KIND.get(one, ()) + _TWO_KINDS.get(one, ()) for one in _ONE_KIND | _TWO_KINDS}
 _TIMES = ("time", "timestamp", "ts", "date", "datetime", "createdat", "edgetime")
 _COMPARED = 1000  # columns: a longer list would take seconds
@@ -68,9 +84,11 @@ class ColumnOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """The names of a table's columns, or of a graph's edge attributes, by field; false if nothing is named.
+    """The names of a table's columns, or of a graph's edge attributes, by field of an event.
 
-    `shared_ids`: an id that is in both columns is one node. `rows`: the columns of rows without names.
+    A field that the user did not name is looked for under its own name, a relation only if `related`.
+    `shared_ids`: an id that is in both columns is one node. `rows`: the columns of rows without names. False
+    if nothing is named.
     """
 
     named: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +136,8 @@ class ColumnNames:
     ) -> dict[str, Any]:
         """Return for each end the kind of ids without one: a kind, a column of kinds, or None: unknown.
 
-        Columns of kinds name it, or the columns' names, or the order of the ends (`by_order`: this alone).
+        The columns `src_kind` and `dst_kind` name it, or the names of the columns do, or, where there are two
+        kinds, the order of the ends (`by_order`: this alone).
         """
         named = [columns.get(name) for name in KINDS]
         if any(one is not None for one in named):
@@ -237,7 +256,8 @@ def _plain(name: str) -> str:
 def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool) -> dict[str, Any]:
     """Return 2 to 6 columns by name: the user's names, or the default names for their number.
 
-    `pairs`: of `add` or `remove`, which share `columns`: two columns are then the ends, in that order.
+    `pairs`: these are rows of `add` or `remove`. One `columns` is for both, so rows of two columns may stand
+    beside longer ones: they are the ends, in the order in which `columns` has them.
     """
     if columns is None:
         if len(values) not in _UNDERSTOOD:
@@ -254,7 +274,11 @@ def by_name(values: Sequence[Any], columns: tuple[str, ...] | None, pairs: bool)
 
 
 def is_edge_index(rows: NDArray[Any], columns: tuple[str, ...] | None) -> bool:
-    """Return whether an array of two rows is an edge_index; of 2 to 5 columns, only if `columns` says so."""
+    """Return whether an array is an edge_index, a row of sources and a row of targets.
+
+    An array of two rows is both if it has 2 to 5 columns: it is then rows of events, unless `columns` names
+    the two ends and nothing else, and the array has more than two columns.
+    """
     if rows.ndim != 2 or len(rows) != 2 or rows.shape[1] == 2:
         return False
     if columns is not None:

@@ -277,7 +277,10 @@ def join_ids(columns: Sequence[IdColumn]) -> IdColumn:
 
 
 def numbers(values: object, field: str, name: str | None = None) -> NDArray[Any]:
-    """Read op, weight or t (the `field`) as int64 or float64, empty cells as NaN; dates become seconds."""
+    """Read a column of numbers as int64 or float64, empty cells as NaN; dates become seconds since 1970.
+
+    `field` is op, weight or t; `name` is what the user calls it.
+    """
     name = name or field
     values = unmasked(values, name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "if":

@@ -1,7 +1,11 @@
 """Kinds of nodes: user 1 and item 1 are two nodes.
 
-A node is then (kind, id), stored and written as text ``kind:id``, so nothing that holds an id can lose its
-kind. Text is split at its first colon, if a kind stands before it; ``user:item:50`` is the user "item:50".
+In a graph with kinds a node is (kind, id). Inside, and wherever ids are text (commands, paths, JSON, logs,
+sinks), it is written ``kind:id``, as in ``item:50``, so nothing that holds an id can lose its kind. The type
+of the ids of such a graph names all kinds: ``user:int64,item:string``.
+
+Text is split at its first colon, and only if what stands before it is a kind of the graph. An id that looks
+like that by itself is written with its own kind: ``user:item:50`` is the user called "item:50".
 """
 
 from __future__ import annotations
@@ -224,7 +228,10 @@ class Kinds:
     # ---- columns -----------------------------------------------------------------------------------------
 
     def column(self, values: object, kind: object = None, name: str = "id") -> IdColumn:
-        """Read ids as text with kinds; `kind`: that of ids without one, a name or a column of names."""
+        """Read a column of ids as text with kinds.
+
+        `kind` is that of ids without kind: one for all, or a column of them; None: every id has one.
+        """
         if isinstance(values, IdColumn) and values.data is not None and self.fit(values):
             return values  # with kinds already
         if kind is None or isinstance(kind, str):
@@ -329,9 +336,10 @@ def read_ids(values: object, ids: str | None, kind: object = None) -> IdColumn:
 
 
 def infer_kinds(declared: Sequence[str], ends: Iterable[tuple[object, object]]) -> Kinds:
-    """Return the kinds of a graph before its fit: those `declared`, or those that columns of kinds name.
+    """Return the kinds of a graph before its fit, with the type of each one's ids.
 
-    `ends`: for each column of ids its values, and their kind: one name, or a column of names.
+    `declared`: their names; empty: as columns of kinds name them. `ends`: for each column of ids its values,
+    and the kind of these: one name, or a column of names.
     """
     types: dict[str, set[str]] = {name: set() for name in declared}
     for values, kind in ends:

@@ -335,10 +335,15 @@ def decode_events(
 ) -> Decoded:
     """Return the good events of one message, and the bad ones, each with its reason; for any bytes.
 
-    A body that cannot be split is one bad event at row -1; more than `limit` events are an `EventError`.
-    `form`: "json", "ndjson" or "arrow" (an IPC stream, not compressed); `kind`: the type of the ids;
-    `latest`: the greatest `t` allowed; `related`: whether `relation` is read. Other fields than those of
-    events are ignored.
+    A body that cannot be split into events is one bad event at row -1; more than `limit` events are an
+    `EventError`. If some events have a `t` and others do not, the latter are bad.
+
+    `form` is "json" (an object, or a list of them), "ndjson" (an object a line) or "arrow" (an IPC stream,
+    not compressed); `kind` the type of the ids, as a model has it; `latest` the greatest `t` allowed;
+    `related`: whether the field `relation` is read. An event has `src` and `dst`, and optionally `op` (1 or
+    "add", -1 or "remove"), `weight` and `t`; other fields are ignored. As JSON, {"op": "forget", "id": ...}
+    asks for an id to be forgotten. With kinds, ids are text such as "item:50", or the fields `src_kind` and
+    `dst_kind` name the kind, or the order of the ends does, where there are two kinds.
     """
     if form not in _READERS:
         raise OptionError(f"form is {form!r}; allowed are {', '.join(map(repr, _READERS))}")

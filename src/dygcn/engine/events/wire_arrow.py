@@ -79,7 +79,10 @@ def _batches(body: bytes, limit: int, fields: tuple[str, ...]) -> Iterable[pa.Re
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:
-    """Look for the field of compressed batches: a few bytes of zeros can become gigabytes when unpacked."""
+    """Look for the field that only compressed batches have.
+
+    A few bytes of compressed zeros can become gigabytes, and the reader unpacks them unasked.
+    """
     data = message.metadata.to_pybytes()
     header = _field(data, struct.unpack_from("<I", data)[0], _HEADER)
     if header is not None and message.type == "dictionary":

@@ -1,6 +1,7 @@
 """A filter: recommendations from integer sums that are a function of the graph and its clock.
 
-Changed messages are sent at the next query: each once a batch, and no bit depends on when they are sent.
+An event changes the edges of an asking node, and so its message. Messages are added to the sums of the node's
+answers when the next query is read: a batch sends each message once, and no bit depends on when it is sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The parameters of a filter, set by `fit`: rows of answers, column weights, ageing of edges.
 
-Answer i scores ``z_u . diag(1 / (s^2 + lambda)) . y_i * d_i^-c * trend_i`` for node u: z_u sums the rows of
-its answers, y_i the messages of all that have i. After fit ``y_i = s^2 V_i``: the ridge filter of EASE (Steck
-2019), cut at some rank; then y follows every event, and a new answer has a y at once.
+The score of answer i for an asking node u is ``z_u . diag(1 / (s^2 + lambda)) . y_i * d_i^-c * trend_i``: z_u
+sums the rows of u's answers, y_i the messages of all that have i, newer edges more. At the end of fit ``y_i =
+s^2 V_i``, so that this is the ridge filter of EASE (Steck 2019), cut at some rank; afterwards y follows every
+event, and an answer that is born later has a y at once.
 """
 
 from __future__ import annotations

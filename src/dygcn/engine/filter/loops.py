@@ -1,7 +1,9 @@
 """The loops of a filter: edges come, go and age, messages are added to sums, sums become scores.
 
-An edge weighs ``mantissa * 2^(octave - base)``, an integer; the base follows from the clock. Before it moves,
-edges with an octave below it are subtracted: each weight left is a multiple of the shift, and no bit is lost.
+All sums are of integers. An edge weighs ``mantissa * 2^(octave - base)``: 8 bits and an octave that follow
+from the edge's own time, and the base, which follows from the clock. When the base moves, edges whose octave
+is below it are subtracted first; each weight that is left is then a multiple of the shift, so that no bit is
+lost.
 """
 
 from __future__ import annotations
@@ -104,7 +106,10 @@ def _is_beyond(of: FilterArrays, which: int, t: float, top: int) -> bool:
 
 
 def follow(of: FilterArrays, batch: BatchArrays, found: int, timed: bool) -> int:
-    """Add the changes of a batch to pairs; return how many weights need a new base, see `follow_later`."""
+    """Add the changes of a batch to pairs; return the number of weights with an octave beyond the window.
+
+    Those are left out: `follow_later` adds them after the base moved.
+    """
     beyond = 0
     with cython.nogil:
         for p in range(found):
@@ -276,7 +281,10 @@ def advance(of: FilterArrays, pull: ArcArrays, nodes: int, rows: int, which: int
 
 
 def prepare(of: FilterArrays, powers: Float64) -> int:
-    """Write the moved sums as scores read them (`powers`: by number of edges); return how many there are."""
+    """Write the moved sums in the form that scores read; `powers` has the factor of each number of edges.
+
+    Returns how many rows were touched; they stay listed for the caller.
+    """
     count = of.sizes[TOUCHED]
     with cython.nogil:
         for i in range(count):
@@ -302,8 +310,10 @@ def walk_paths(
 ) -> int:
     """Add the weights of paths from an asking node over an answer and another asking node, in `PATH_UNIT`.
 
-    `passing` (zero before and after) adds up paths to other asking nodes first, so that the answers of each
-    are walked over once. `roots`: inverse roots of numbers of edges. Returns how many rows `reached` lists.
+    First the paths to each of the other asking nodes are added up, in `passing`, which is zero before and
+    after: the answers of each are walked over once. `roots` has the inverse square root of each number of
+    edges: the weight of an answer, and of another asking node. The rows with a weight are the first in
+    `reached`, unordered; returns how many.
     """
     last, count = len(roots) - 1, 0
     with cython.nogil:

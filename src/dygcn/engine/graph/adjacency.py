@@ -1,8 +1,15 @@
 """Adjacency: for each node the arcs over which it aggregates, as dynamic lists in one flat pool.
 
-A node's block is a power of two long, arcs to heavy nodes of no lower tier first (see `tiers`). Few arcs are
-all looked at; a hub has a table beside, so that no operation on it costs more. A weight is an int64 on the
-grid, below zero that of a *ghost* (see `ageing`); last contact and count stand beside it and move with it.
+Every node owns a block of the pool, a power of two long, its arcs at the front in no order, but for one
+thing: arcs to heavy nodes of the same tier or a higher one come first (see `tiers`). A node with few arcs is
+searched by looking at all of them; a hub has its arcs in a table beside, so that no insert, delete or look-up
+on it costs more than on a leaf.
+
+A weight is an int64 on the grid of the model. Below zero it is the weight of a *ghost*: an edge that
+was removed and is remembered (see `ageing`).
+
+Beside each weight there may be the last contact of the pair and its count (see `ageing`): they move with
+the arc and are forgotten with it, so they need no table. Of an undirected pair they stand beside both arcs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,24 @@
 """Effects of time on a graph: contacts fade, removed edges leave ghosts, and edges expire.
 
-*Contacts*: a node or pair keeps the greatest t of its contacts and their count as of then, halved every
-half-life. Events are played one by one, so batches do not matter; only the score of a link reads these.
+*Contacts*: an event that adds an edge (again) or takes one away. What a node or a pair keeps is the greatest
+t of its contacts, and their count as of then: a contact at t was worth one at t, and is worth half a
+half-life later. Events are played one by one, so batches do not matter. (But with ghosts a node whose last
+ghost is forgotten between two batches is forgotten, and inside one it is not.) Only the score of a link reads
+any of it; messages and vectors do not. `last` and `count` are always the two numbers of nodes or of pairs.
 
-*Ghosts*: a removed edge keeps ``w * 2**-(1 + floor((clock - t_removed) / half_life))``, until that factor
-falls below 0.05: a function of edges, ghosts and the clock (the greatest `t`), whatever the order and the
-batches.
+*Ghosts*: a removed edge of weight w keeps ``w * 2**-(1 + floor((clock - t_removed) / half_life))``, until
+that factor falls below 0.05. The clock is the greatest `t` seen. So the graph is a function of its edges, its
+ghosts ``(w, t_removed)`` and the clock, whatever the order and the batches in which they came.
 
-*Expiry*: an edge leaves a span after its last contact. Removals of due edges are inserted between events
-(`LAPSE`, no contact), so cuts into batches do not matter. The queue follows from the edges and is not saved;
-it has an entry of every edge, not later than it is due: a contact costs nothing, an early entry is queued
-again.
+*Expiry*: an edge leaves when the clock reaches the time of its last contact and the span; the clock is the
+greatest `t` seen, or `now`. Before an event happens, edges that are due by its clock have left: their
+removals stand in the batch as events of their own (`LAPSE`), so that the graph is the same however events are
+cut into batches, and all that follows sees plain removals. An edge that leaves is no contact of its ends.
+
+The queue of expiry has an entry of every edge, not later than it is due. Contacts do not touch it: an edge
+that was in contact since is queued again when its entry comes up, so that an edge and a contact cost an entry
+each at most. The queue follows from the edges, and is not saved. With removals in a refused batch or a trial,
+entries may be there twice, or of a pair that is no edge: they are passed over.
 """
 
 from __future__ import annotations
@@ -176,7 +184,8 @@ class Expiry:
     ) -> Int16 | None:
         """Insert removals of expiring edges between staged events; return the events' relation codes.
 
-        `seen` is the clock at each event, where other parts of a graph may have seen more.
+        `graph` is the `Graph` that has this. `seen` is the clock at each event, where other parts of a graph
+        may have seen more.
         """
         if len(self.queue) > 4 * graph.edge_count + 4096:
             self._tidy(graph.pull)

@@ -109,7 +109,10 @@ def count_new(arcs: ArcArrays, n: int, nodes: Nodes, new: Int64) -> None:
 
 
 def add_needs(arcs: ArcArrays, n: int, nodes: Nodes, needed: Int64, at: int) -> None:
-    """Add what counted arcs may need to `needed[at]` (pool) and the next (table); mark nodes by negation."""
+    """Add the pool and table entries that counted arcs may need to `needed[at]` and `needed[at + 1]`.
+
+    A node that was visited has minus its count in `extra`, so that it is visited once.
+    """
     for i in range(n):
         node = nodes[i]
         extra = arcs.extra[node]
@@ -198,7 +201,11 @@ def give_back_empty(arcs: ArcArrays, n: int, nodes: Nodes) -> None:
 
 
 def write(arcs: ArcArrays, n: int, nodes: Nodes, other: Nodes, new: Int64) -> None:
-    """Set the stored weight of n arcs, 0 deletes; empty blocks stay, since later arcs may need them again."""
+    """Set the stored weight of each of n arcs: insert, replace, or delete where it is 0.
+
+    The caller reserved capacity. Blocks that become empty stay until `give_back_empty`: later arcs of the
+    batch may need them again.
+    """
     for i in range(n):
         if i + FAR < n:
             _ask_for_node(arcs, nodes[i + FAR])

@@ -254,9 +254,10 @@ def _age(batch: BatchArrays, clock: float, half_life: float) -> None:
 
 
 def overweight(batch: BatchArrays, directed: bool, strength: Int64, change: Int64, limit: int) -> bool:
-    """Return whether a node would carry `limit` or more; `change` is zero before and after.
+    """Return whether a node would carry `limit` or more. `change` is zero before and after.
 
-    Gains are capped at four times the limit: a sum over any number of edges would wrap around.
+    The gain of a node is capped at four times the limit: no more than the limit can be taken off again, and a
+    sum over any number of edges would wrap around.
     """
     found, heavy = batch.sizes[FOUND], False
     for p in range(found):
@@ -291,7 +292,8 @@ def play_weights(
 ) -> tuple[Bool, Int64]:
     """Play events one by one; return which were refused, and the stored weights of pairs at the end.
 
-    With `refuse`, an event that would bring an end to the limit is refused. Half-life of ghosts, 0: none.
+    With `refuse`, an event that would bring one of its ends to the limit is refused. The half-life is that of
+    ghosts, 0 where there are none.
     """
     played = np.zeros(len(events.op), np.int8), old.copy()
     refused, stored = played
@@ -322,7 +324,10 @@ def play_weights(
 
 
 def census(graph: GraphArrays, n: int) -> None:
-    """Classify the first n touched nodes, and update `active`; clear contacts of nodes that are gone."""
+    """Classify the first n touched nodes: came, went, or never were in the graph; and update `active`.
+
+    Where contacts are kept, those of nodes that are not in the graph are forgotten.
+    """
     for i in range(n):
         node = graph.batch.nodes[0, i]
         now = graph.pull.count[node] > 0 or graph.push.count[node] > 0 or graph.nodes.own[node] > 0
@@ -374,7 +379,8 @@ def _touch_node(nodes: NodeArrays, node: int, t: float, half_life: float) -> Non
 def touch_nodes(graph: GraphArrays, found: int, src: Nodes, dst: Nodes, t: Float64) -> None:
     """Add the contacts of a written batch to both ends of each event, in a graph without ghosts.
 
-    A node that loses its last arc on the way is forgotten, as if the batch were cut there, unless it stays.
+    A node that loses its last arc on the way is forgotten, as if the batch had been cut there, unless it
+    stays without arcs. `change` is zero before and after: arcs that a node still has to gain.
     """
     for p in range(found):
         gained = (1 if graph.batch.new[p] != 0 else 0) - (1 if graph.batch.old[p] != 0 else 0)

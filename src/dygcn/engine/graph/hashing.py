@@ -1,7 +1,9 @@
 """Positions in hash tables under a secret, so that no sender of events can choose ids or pairs that collide.
 
-The keys of `events.keys` are public, so ids are placed by SipHash-1-3. Pairs get a cheaper hash: a sender
-chooses them, but no answer shows positions. Copies of a table share its secret, which is never saved.
+The 64-bit keys of `events.keys` are public: anyone can make many ids with one key, and a table placed by keys
+becomes a list. So ids are placed by SipHash-1-3 of their bytes. Pairs of nodes are placed by a cheaper hash,
+since hubs look one up for each arc: a sender chooses which nodes are paired, but no answer shows positions. A
+secret is two random words of one table. Copies of the table share it, and it is never saved.
 """
 
 from __future__ import annotations

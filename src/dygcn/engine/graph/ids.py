@@ -55,7 +55,11 @@ def copied(array: _A, zeros: Allocator) -> _A:
 
 
 def replace_together(owner: object, **attributes: object) -> None:
-    """Replace attributes in one step: after an exception arrays and their holder are all old or all new."""
+    """Replace attributes of an object in one step, so an exception leaves all old or all new.
+
+    Arrays of one length are grown beside the old ones and then replaced together, with the holder that hands
+    them to compiled loops.
+    """
     vars(owner).update(attributes)
 
 
@@ -104,7 +108,8 @@ class IdMap:
     def find_one(self, name: object, kind: str | None = None) -> int:
         """Return the node of one id; -1 if it is unknown, or cannot be an id of this graph.
 
-        An id without kind is looked up in `kind`, or in the only kind that has it (several: `AmbiguousId`).
+        In a graph with kinds, an id without kind is looked up in `kind`, or in the only kind that has it; an
+        `AmbiguousId` if several have.
         """
         if self.kinds is not None:
             return self._find_of_kind(name, kind)

@@ -1,4 +1,8 @@
-"""The loops of the id table: open addressing by the keyed hash of an id, deletion by shifting back."""
+"""The loops of the id table: open addressing with linear probing, deletion by shifting back.
+
+A node stands in the table where `hashes`, the keyed hash of its id (see `hashing`), puts it. The public
+`keys` only serve those who draw features from them.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +204,10 @@ def find_ids(ids: IdArrays, values: Int64, data: Any, new: bool) -> Nodes:
 
 
 def resolve(ids: IdArrays, src: Int64, src_data: Any, dst: Int64, dst_data: Any, op: Int8) -> Nodes:
-    """Return the nodes of both ends, (2, n); adds come first: a remove may name what a later add brings."""
+    """Return the nodes of both ends of events, (2, n): added ends get one, removed ones may lack it.
+
+    Adds come first: a remove may name what a later add brings.
+    """
     texts, n = src_data is not None, len(op)
     if len(src) != n + texts or len(dst) != n + texts:
         raise ValueError("the columns of a batch are of different lengths")

@@ -83,7 +83,10 @@ def take_loose_image(graph: Graph) -> tuple[GraphImage, Nodes]:
 
 
 def build_graph(image: GraphImage, graph: Graph) -> Nodes:
-    """Fill an empty graph from an image (`DamagedFolder`: it contradicts itself); return nodes by its ids."""
+    """Fill an empty graph from an image; return the nodes in the order of its ids.
+
+    Raises `DamagedFolder` if the image contradicts itself.
+    """
     _check(image, graph)
     nodes = graph.intern(image.ids)
     if (np.bincount(nodes) > 1).any():
@@ -102,9 +105,10 @@ def stage_pairs(
     touched: tuple[Nodes, Float64, Float32] | None,
     own: int | None = None,
 ) -> StagedPairs:
-    """Return the pairs of an image by `nodes` (of its ids); the graph records how fine their weights are.
+    """Return the edges and ghosts of an image by nodes; the graph records how fine their weights are.
 
-    `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong to no pair.
+    `nodes` are those of the image's ids. `named`, `touched`, `own`: see `StagedPairs`; the named nodes belong
+    to no pair.
     """
     count, faded = len(image.a), image.weight < 0
     ghosts, times = np.zeros(count, np.int64), np.zeros(count)

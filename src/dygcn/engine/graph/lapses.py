@@ -68,9 +68,10 @@ def find(
 ) -> int:
     """Play events one by one; list the edges that expire between them, and return their number.
 
-    `seen`: for each event, the greatest time that any part of the graph has seen. With relations, `cell`
-    numbers an event's (pair, relation), `first` is a pair's first cell, `value` what each adds before;
-    without, all are empty.
+    `seen` is, for each event, the greatest time that any part of the graph has seen by then. With relations,
+    `cell` is the number of an event's (pair, relation), `first` the first number of each pair, and `value`
+    what each adds before the events; without, all three are empty. `before` and `clock` are the clock before
+    the events and after all.
     """
     now, last_of_all, count = float(before), len(events.op), 0
     with cython.nogil:

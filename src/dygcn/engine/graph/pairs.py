@@ -1,4 +1,8 @@
-"""Tables of pairs of nodes (keyed: a sender can choose pairs, see `hashing`), queues by time, and ghosts."""
+"""Containers of pairs of nodes: a table from pairs to small integers, a queue of pairs by time, and ghosts.
+
+A sender of events can choose the pairs, so positions are keyed with a secret of the table (see `hashing`).
+Equal times of the queue are ordered by pair, so that entries of one pair at one time come out together.
+"""
 
 from __future__ import annotations
 

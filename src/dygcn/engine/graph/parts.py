@@ -138,9 +138,10 @@ def play(
 ) -> None:
     """Turn events about relations into events about pairs, in order: each sets its pair's total.
 
-    `cell` numbers an event's (pair, relation), `pair` is below 0 for none; `total` and `value` are brought up
-    to date. An event without effect gets the node -1; a pair that lapses has `every` cells from the event's
-    on.
+    `pair` is below 0 where an event names none; `cell` is the number of its (pair, relation). `src`, `op` and
+    `weight` are changed, and an event without effect gets the node -1. `total` (of pairs) and `value` (of
+    cells) are brought up to date. A pair that lapses has `every` cells, one a relation, from that of the
+    event on.
     """
     with cython.nogil:
         for i in range(len(pair)):

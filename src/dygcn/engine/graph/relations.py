@@ -1,7 +1,10 @@
 """Relations: types of edges, such as view or buy. A pair weighs the sum over its relations.
 
-`Relations.play` turns an event, which replaces what one relation adds, into one with the pair's new weight:
-all below knows pairs only. Parts are written after the arcs. Weights times a relation's must be on the grid.
+An event names a relation, and replaces or removes what that relation adds. Before a batch is written,
+`Relations.play` turns each such event into one with the new weight of the pair; everything below knows pairs
+only. What each relation adds (`Parts`) is kept here, and written after the arcs.
+
+The weight of an event is multiplied by that of its relation, and then must be a multiple of a graph's grid.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ _SPARE = 1.0 + 1e-9  # for what a sum of floats may lose
 def find_refused(graph: Graph, batch: EventBatch, now: float | None = None) -> dict[int, str]:
     """Return the rows that cannot be applied, with reasons; the rest can be applied as one batch.
 
-    Off the grid, or bringing an end to the limit in order of arrival. Edges that expire meanwhile still
-    count.
+    A weight that is off the grid is refused wherever it stands. Where a node would carry too much in sum,
+    events are played in order of arrival, and each that would bring one of its own ends to the limit is
+    refused. Edges that expire meanwhile still count: close to the limit, a little too much is refused.
     """
     if len(batch) == 0:
         return {}
@@ -52,7 +53,11 @@ def check_batch(graph: Graph, batch: EventBatch, now: float | None = None) -> No
 
 
 class _Trial:
-    """Plays events on copies, to find what their ends would carry; only where a bound is not enough."""
+    """Plays events on copies, to find the weight that their ends would carry. The graph stays unchanged.
+
+    Nearly always a bound is enough: all weights of the batch at the heaviest of its ends are not too much.
+    Only otherwise are pairs looked up.
+    """
 
     def __init__(self, graph: Graph, batch: EventBatch, units: Int64, now: float | None) -> None:
         self._graph, self._batch, self._units = graph, batch, units
@@ -108,7 +113,11 @@ class _Trial:
         return played, (a, b), old, carried
 
     def _by_relation(self, nodes: Nodes, a: Nodes, b: Nodes, pair_of: Int32) -> tuple[Nodes, Nodes, Int64]:
-        """Replace pairs by (pair, relation); the rest of a ghost still counts: a bit too much is refused."""
+        """Replace pairs by (pair, relation); return their numbers' ends and stored weights.
+
+        The rest of a ghost that becomes an edge is not subtracted: close to the limit, a little too much is
+        refused.
+        """
         relations = self._graph.relations
         assert relations is not None
         known, codes, count = np.flatnonzero(pair_of >= 0), relations.codes(self._batch), len(relations.names)

@@ -141,9 +141,10 @@ class PairBuffers:
         return touched
 
     def take(self, arcs: int) -> tuple[Nodes, Nodes, Int64, Int64, Nodes, Nodes]:
-        """Return copies of receivers, senders, old and new weights, touched and new nodes.
+        """Return the results of a batch: receivers, senders, old and new weights, touched and new nodes.
 
-        After a very large batch these are the buffers themselves, which small ones then replace.
+        They are copies; after a very large batch, they are the buffers themselves, which small ones then
+        replace.
         """
         ends, weights, nodes = self.arcs[: 2 * arcs], self.arc_weights[: 2 * arcs], self.nodes
         lists = nodes[0, : self.sizes[TOUCHED]], nodes[1, : self.sizes[CAME]]

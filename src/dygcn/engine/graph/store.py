@@ -35,10 +35,12 @@ class Follower(Protocol):
 class Graph:
     """A dynamic weighted graph, directed (the source aggregates the target) or undirected.
 
-    Weights are multiples of `grid`, a power of two (`whole` refuses others); `limit`: the sum at a node,
-    exclusive. `half_life`: of what a removed edge leaves, None: nothing; `count_half_life`: of contacts. With
-    `stay`, nodes stay without edges. `relations`: names to weights. `expire`: how long an edge stays after
-    its last contact.
+    Weights are multiples of `grid`, a power of two; `whole` refuses others instead of rounding. `limit` is
+    the greatest sum of weights (in grid units) at one node, exclusive. `half_life` is that of the weight that
+    a removed edge leaves; None: it leaves nothing. With `stay`, a node that loses its last edge stays until
+    it is removed itself. `count_half_life` is that of contacts; None: they are not kept. `relations` maps
+    names to weights: a pair weighs what its relations add. `expire` is how long an edge stays after its last
+    contact; contacts must be kept then, and removed edges leave nothing.
     """
 
     def __init__(
@@ -159,7 +161,8 @@ class Graph:
     def pair_contacts(self, a: Nodes, b: Nodes) -> tuple[Int8, Float64, Float64]:
         """Return link, time since the last contact, and worth of contacts of pairs, in either direction.
 
-        The link is 1 for an edge, -1 for a ghost, 0 for neither; the time is infinity where none is known.
+        The link is 1 for an edge, -1 for a ghost, 0 for neither, also where a node is below 0 or both are the
+        same. The time is infinity where none is known; contacts of both directions count.
         """
         link, since, count = np.zeros(len(a), np.int8), np.full(len(a), np.inf), np.zeros(len(a))
         rows = np.flatnonzero((a >= 0) & (b >= 0) & (a != b))

@@ -1,7 +1,9 @@
 """Stamps of the change that last wrote a node's rows, with which other processes read consistently.
 
-A change (a *tick*) stamps a node before its rows. A reader takes the last finished tick, reads, then looks at
-the stamp: not above, nothing was written meanwhile (a sequence lock a node).
+A *tick* is one change of a state: an update, or a trial that was taken back. Before a change writes the first
+row of a node, it stamps the node with its number. A reader takes the number of the last finished change,
+reads the rows, and then the stamp: if that is not above the number, nothing was written meanwhile (a sequence
+lock, one lock a node).
 """
 
 from __future__ import annotations
@@ -93,7 +95,8 @@ def new_ticks(nodes: int, zeros: Allocator, now: Int64) -> Ticks:
 def grown_ticks(ticks: Ticks, nodes: int, zeros: Allocator | None) -> Ticks:
     """Return stamps of at least so many nodes; empty ones stay empty, as no other process reads.
 
-    Old stamps are set to now: their readers shall find every node changed, since other arrays did not grow.
+    Readers look at the old stamps until the change is published, and arrays that did not grow are written
+    meanwhile: so whoever reads the old stamps shall find every node changed.
     """
     if zeros is None:
         return ticks

@@ -1,9 +1,13 @@
 """Tiers: nodes with many arcs have their messages pulled at reads instead of pushed at updates.
 
-Tier 0 is *light*; a heavy node of tier c >= 1 has ``heavy_from * 2**(c - 1)`` to ``heavy_from * 2**c`` arcs.
-A light sender, or one of a lower tier than the receiver, *pushes* at updates; else the receiver *pulls* at
-reads: few neighbours are of a node's tier or a higher one. No value depends on tiers. A node leaves one
-downwards at half of its lower bound, so that as many events as there are arcs to move pay for it.
+A node with fewer arcs than `heavy_from` is *light*: tier 0. A heavy one is of tier c >= 1 with ``heavy_from *
+2**(c - 1)`` to ``heavy_from * 2**c`` arcs, in the direction in which it has more. A message is *pushed* along
+an arc at updates if the sender is light or of a lower tier than the receiver; else the receiver *pulls* it
+when it is read. So an update adds to few rows and a read adds few messages: a node of tier c has few
+neighbours of that tier or a higher one.
+
+Tiers are storage: no value depends on them. A node leaves a tier downwards only at half of the tier's lower
+bound, so that the cost of a change of tier is paid by as many events as there are arcs to move.
 """
 
 from __future__ import annotations
@@ -40,7 +44,10 @@ def is_pushed(sender: Int8, receiver: Int8) -> Bool:
 
 
 def arcs_that_turn(graph: Graph, nodes: Nodes, tiers: Int8) -> tuple[Nodes, Nodes, Int64]:
-    """Return arcs (receiver, sender, weight: above zero if pushed from now on) that turn with these tiers."""
+    """Return the arcs that change between pushed and pulled when nodes change their tiers.
+
+    As (receiver, sender, weight); the weight is above zero for arcs that will be pushed.
+    """
     listener, sender, weight = _incident(graph, nodes, tiers)
     old_sender, old_receiver = graph.tiers[sender], graph.tiers[listener]
     new_sender, new_receiver = (_later(graph, ends, nodes, tiers) for ends in (sender, listener))

@@ -1,9 +1,12 @@
 """One change of a graph, from the first check to the last write; an exception leaves all of it or nothing.
 
-`stage` shows nothing; before the first write `undo` answers an exception, later the mark `torn` stays and
-`complete` finishes. A *trial* is taken back: `open_trial`, `stage`, `note_before`, the writes; the state
-before is written again, and `close_trial` ends it. Trials nest; `complete` brings back what was before the
-first.
+`stage` checks a batch and reserves capacity: nothing visible. Then the batch is written, and `release`
+forgets the nodes that left. An exception before the first write is answered by `undo`; a later one leaves the
+mark `torn`, and `complete` finishes the graph.
+
+A *trial* is a change that is taken back: `open_trial`, then `stage`, `note_before` and the writes; later the
+state before is staged or written again, and `close_trial` ends it. Trials can be nested. While one is open,
+`complete` brings back the graph from before the first.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ class Transaction:
     def stage(self, batch: EventBatch, now: float | None = None, seen: Float64 | None = None) -> None:
         """Check a batch, find its nodes and reserve capacity; raise an `EventError` if the batch is bad.
 
-        The finest weight is noted here, also of edges that come and go: their ghosts weigh a part of it.
+        The finest weight of the batch is noted here, also where an edge comes and goes inside the batch: its
+        ghost weighs a part of it. `seen` is the clock at each event, where it is not that of these alone.
         """
         graph, contacts, count = self.graph, self.graph.contacts, len(batch.op)
         if now is not None:
@@ -124,7 +128,11 @@ class Transaction:
     # ---- writing ---------------------------------------------------------------------------------------
 
     def write(self) -> GraphDelta:
-        """Write staged events to the graph alone; after a `CapacityError` nothing was written."""
+        """Write staged events to the graph alone and return their net effect.
+
+        After a `CapacityError` (a node would carry too much weight) nothing was written. Any other exception
+        may leave a torn graph; `complete` mends it.
+        """
         graph, events = self.graph, self.events
         assert events is not None
         self.begun = True
@@ -137,7 +145,10 @@ class Transaction:
                 return self.delta(written)
 
     def preview(self) -> tuple[Nodes, Nodes, Int64, Int64]:
-        """Return the pairs that staged events will change, with old and new weights; nothing is written."""
+        """Return the pairs that staged events will change, with their old and new weights.
+
+        Nothing is written; 0 is no pair, and a ghost has the weight that is left of it.
+        """
         graph, events, buffers, before = self.graph, self.events, self.graph.buffers, 0.0
         assert events is not None
         if graph.memory is not None:
@@ -152,7 +163,10 @@ class Transaction:
         return buffers.a[changed], buffers.b[changed], old[changed], new[changed]
 
     def collect(self, status: int) -> Written | None:
-        """Read the results of a loop; None: it needed capacity. `CapacityError`: too heavy, not written."""
+        """Read the results of a loop; None: capacity was too small and has been increased.
+
+        Raises a `CapacityError` if nothing was written because a node would carry too much weight.
+        """
         graph, buffers = self.graph, self.graph.buffers
         if status == SMALL_POOL:
             pool, table, more_pool, more_table = buffers.needed.tolist()
@@ -210,7 +224,10 @@ class Transaction:
         return self.write_pairs(pairs, buffers.old[:found], counts)
 
     def write_pairs(self, pairs: StagedPairs, old: Int64, counts: Sequence[int] = (0, 0, 0)) -> GraphDelta:
-        """Write staged pairs, of which `old` is stored now; after an exception `complete` does it again."""
+        """Write staged pairs: marks, arcs, ghosts, clocks; after an exception `complete` does it again.
+
+        `old` is what is stored of them so far; `counts` are events without effect (see `Written`).
+        """
         self.pairs, graph = pairs, self.graph
         if pairs.own is not None:
             graph._own[pairs.named] = pairs.own
@@ -308,7 +325,10 @@ class Transaction:
         self.trials[-1].pairs = StagedPairs(*stored, -np.inf, own=1, touched=touched, parts=parts)
 
     def stage_before(self) -> bool:
-        """Stage the state before a trial as events (`write_contacts` follows); False: write it as pairs."""
+        """Stage the state before the innermost trial as events; False: it has to be written as pairs.
+
+        Events are written in one call. They bring back arcs, and nothing else: `write_contacts` follows.
+        """
         before, pairs = self.trials[-1], self.trials[-1].pairs
         assert pairs is not None
         self._set_clocks(before)
@@ -365,9 +385,10 @@ class Transaction:
         return names
 
     def complete(self) -> bool:
-        """Finish an interrupted change, or take it back; return whether staged pairs were written for that.
+        """Finish an interrupted change; return whether staged pairs were written for that.
 
-        Nothing of trials is left. If `complete` is interrupted itself, it may be called again.
+        Afterwards the graph holds all of the interrupted change, or nothing of it; nothing of trials. If
+        `complete` is interrupted itself, it may be called again.
         """
         graph, pairs = self.graph, None if self.trials else self.pairs
         if self.trials:

@@ -1,6 +1,7 @@
-"""Writes the net effect of a batch to the graph, in one call, which writes everything or nothing.
+"""Writes the net effect of a batch to the graph, in one call. Loops only.
 
-Nothing is allocated: a call that finds too little capacity says so before it writes, and can be made again.
+Nothing is written before it is known to fit: a call that finds too little capacity returns that, and can be
+made again. Nothing is allocated, so a call writes everything or nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ if TYPE_CHECKING:
 
 
 def apply_events(graph: GraphArrays, events: EventArrays) -> int:
-    """Play events and write their net effect, in a graph without ghosts; or return `OVERWEIGHT`."""
+    """Play events and write their net effect, in a graph without ghosts; see `commit`.
+
+    Or return `OVERWEIGHT`, having written nothing.
+    """
     if _play(graph, events, 0.0, 0.0) == OVERWEIGHT:
         return OVERWEIGHT
     counted = graph.count_half_life
@@ -95,8 +99,9 @@ def commit(
 ) -> int:
     """Write pairs of nodes, list changed arcs and touched nodes; return `DONE` or `SMALL_POOL`.
 
-    `named`, `other`, `t`: the events, or nodes that may come or go (`pair_of` marks those of no pair).
-    `contacts`: write those of pairs; `half_life`: count those of the events for the nodes.
+    `named`, `other` and `t` are the events, or nodes that may come or go; `batch.pair_of` marks those of no
+    pair. With `contacts`, the contacts of the pairs are written, too; with a `half_life`, those of the events
+    count for the nodes.
     """
     found = graph.batch.sizes[FOUND]
     for kind in range(UNCHANGED):

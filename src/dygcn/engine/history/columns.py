@@ -1,6 +1,7 @@
-"""The columns that a history has of an asking node (u) and a candidate (v); ages and counts as logarithms.
+"""The columns that a history has of an asking node (u) and a candidate (v).
 
-Traits weigh otherwise in known pairs than in others, so `expanded` separates them for the logit.
+Ages and counts are inside a logarithm. In a conditional logit, traits of candidates weigh otherwise in known
+pairs than in others, and traits of u move known pairs against others: `expanded` separates them.
 """
 
 from __future__ import annotations

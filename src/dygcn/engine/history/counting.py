@@ -1,4 +1,8 @@
-"""Loops over a history: they count events one by one (so cuts do not matter), and describe candidates."""
+"""Loops over a history: they count events one by one, and describe candidates.
+
+Nothing here depends on how events were cut into batches. Counts that fade are kept as of the last event that
+touched them (see `graph.delta.count_after`), so an event costs the same however large the history is.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,10 @@ class HistoryArrays(Holder):
 
 
 def play(of: HistoryArrays, src: Nodes, dst: Nodes, op: Int8, t: Float64) -> None:
-    """Count events in order (removals are noted of pairs); an interrupted caller goes on from `sizes`."""
+    """Count events in order; `sizes` records the progress, from which an interrupted caller continues.
+
+    A removal undoes no count: it is noted of the pair, in both directions.
+    """
     with cython.nogil:
         for i in range(len(op)):
             if src[i] >= 0 and dst[i] >= 0 and src[i] != dst[i]:
@@ -186,7 +193,10 @@ def describe(
     walks: tuple[Nodes, Nodes, Nodes],
     out: Float64,
 ) -> None:
-    """Write columns of candidates for asking nodes, -1: unknown; walks anew where the asking node differs."""
+    """Write the columns of candidates (see `columns`) for asking nodes; -1 is an unknown node.
+
+    Walks are computed anew where an asking node differs from the one before.
+    """
     one, two, three = walks
     ends = 0
     with cython.nogil:

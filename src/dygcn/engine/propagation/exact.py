@@ -1,9 +1,14 @@
 """The exact rule: keep the messages, not the output, and never drift.
 
-``h_0 = x`` and ``h_k = P h_(k-1)`` with ``P = D^-1 A``: a mean over the neighbours that *have* a message. A
-changed edge alters h_1 of its ends (the paper's eq. change_aggr1); the change of h_(k-1) is pushed to those
-who aggregate it (eq. change_aggr2), or pulled from hubs (see `graph.tiers`); the matrices W_k act on read.
-Sums are integers, so the state is a function of the graph alone: any order, any batches, same bits.
+``h_0 = x`` and ``h_k = P h_(k-1)`` with ``P = D^-1 A``. A changed edge alters h_1 of its ends (the
+paper's first-order update, eq. change_aggr1); the change of h_(k-1) is pushed to those who aggregate
+it (the high-order update, eq. change_aggr2); the matrices W_k act on read. Sums are integers, so the
+state is a function of the graph alone: any order, any batches, any way to the same graph, same bits.
+
+The mean is over the neighbours that *have* a message of that order; a node with none has none.
+
+Of a model with two orders, messages of nodes with many arcs are not pushed to all neighbours: these pull them
+when they are read (see `graph.tiers`). The sum is the same sum, however it is split.
 """
 
 from __future__ import annotations
@@ -213,7 +218,10 @@ class ExactRule:
         return replace(changed, touched=touched, turned=self._settle(graph, touched))
 
     def _settle(self, graph: Graph, touched: Nodes) -> Nodes:
-        """Move nodes to their tiers, but not in a trial, which brings arcs back; return new receivers."""
+        """Move nodes whose number of arcs changed much to their tiers; return nodes that pull others then.
+
+        No logical value changes. In a trial nothing is done: it brings all numbers of arcs back.
+        """
         if not self.pulls_some or len(touched) == 0 or graph.trials:
             return _NOBODY
         nodes, tiers = due_tiers(graph, touched, self.heavy_from)

@@ -1,7 +1,8 @@
 """The pushes of one order, grouped by receiver so that each receiver's row is touched once.
 
-Nothing here writes to the state: an order can be gathered again, into larger buffers, which are other
-objects.
+Loops over lists of neighbours and random places of large arrays, so they ask for what they need some rounds
+ahead. Nothing here writes to the state: an order can be gathered again, into larger buffers. No array that
+loops hand to each other grows: a larger one is another object, and a running loop keeps its own.
 """
 
 from __future__ import annotations
@@ -139,7 +140,11 @@ def in_units(weight: int, shift: int) -> int:
 
 
 def is_mine(v: int, mine: int) -> bool:
-    """Return whether node v is in a part, 30 bits for blocks of nodes; dividing by threads would be slow."""
+    """Return whether node v is in a thread's part, given as 30 bits, one for each block of nodes.
+
+    A division by the number of threads would cost as much as everything else that is done for a push; one
+    by a constant is a multiplication.
+    """
     return bool((mine >> (v >> BLOCK) % 30) & 1)
 
 
@@ -149,7 +154,10 @@ def is_own(v: int, own: Int8) -> bool:
 
 
 def number_nodes(nodes: Nodes, first: int, n: int, place: Int32, found: Nodes, row: Int32) -> int:
-    """List the distinct nodes, and each node's index in the list; return its length. `place` stays -1."""
+    """List the distinct nodes, and each node's index in the list; return its length.
+
+    `place` holds -1 before and after.
+    """
     count = 0
     for i in range(n):
         v = nodes[first + i]
@@ -195,7 +203,11 @@ def count_pushes(frontier: MessageBuffer, push: ArcArrays, sums: SumRows) -> int
 
 
 def _span(pushes: int, nodes: int) -> int:
-    """Return how many low bits make a span: the marks, receivers and pushes of one fit the nearest caches."""
+    """Return how many low bits of a node's number are dropped for the number of its span.
+
+    Pushes are sorted span by span: the marks, receivers and pushes of one span fit the nearest caches. All
+    nodes are one span where there are few pushes.
+    """
     bits = 31
     if pushes >= MANY:
         bits = SPAN
@@ -285,7 +297,11 @@ def _list_changes(arcs: Arcs, changes: ArcChanges, mine: int, sums: SumRows, wor
 
 
 def _group(low: int, n: int, known: int, place: Int32, work: Work) -> int:
-    """Sort pushes low to n - 1 by receiver, in order of first mention; return how many there are by then."""
+    """Sort pushes low to n - 1 by receiver, receivers in the order of their first mention.
+
+    Return how many receivers there are, with those known before. `place` holds -1 everywhere, before and
+    after.
+    """
     found = known
     for i in range(low, n):
         if i + FAR < n:
@@ -348,11 +364,12 @@ def _degrees(found: int, shift: int, frontier: MessageBuffer, sums: SumRows, wor
 def gather(
     frontier: MessageBuffer, arcs: Arcs, mine: int, sums: SumRows, marks: Marks, work: Work, pushes: int
 ) -> tuple[int, int]:
-    """Gather one order for one part of the nodes; return how many receivers and misplaced rows `work` holds.
+    """Gather one order: each receiver's pushes and degree, for this part of the nodes.
 
-    Rows come from the frontier's table: old messages of changed arcs' senders times the change of the weight,
-    and changes of messages times the weight now. Factors are in units of 2 to the arcs' shift; `pushes`: to
-    all.
+    The rows that will be added stand in the table of the frontier: the old messages of changed arcs'
+    senders, taken times the change of the weight, and the change of each sender's message, taken times
+    the weight of the arc now. Factors are in units of 2 to the shift of the arcs. `pushes` is how many
+    there are to all nodes. Return how many receivers and misplaced rows there are; `work` holds them.
     """
     work.bits = _span(pushes, len(marks.place))
     _begin_spans(frontier, arcs, mine, sums, marks, work)

@@ -1,6 +1,8 @@
 """The loops of the exact rule over rows, and a small update in one call. Sums may wrap around on the way.
 
-Where an order finds buffers too small or rows misplaced, the call ends before it, and `spreading` goes on.
+An update in one call is the graph, then every order, without coming back to Python in between: the same loops
+as of a large one, one after the other. Where an order finds its buffers too small, or rows in the wrong
+place, the call ends before it, and `spreading` goes on.
 """
 
 from __future__ import annotations
@@ -99,8 +101,9 @@ def _add_up(
 ) -> int:
     """Add the pushes to each gathered receiver's row; return the number of changed messages.
 
-    `out` takes their changes from `old + at` on (the last order's has no rows), who gained or lost one, and
-    who changed from `at` on.
+    The table of `out` takes by how much, a row for each from `old + at` on; it has no rows for the last
+    order. Its `has` takes who gained or lost having a message (+1, -1), its `nodes` and `row`, from `at` on,
+    who changed.
     """
     n, found, out_row = 0, work.found, old + at
     wanted = out.table.rows > 0  # else nobody needs by how much
@@ -129,7 +132,11 @@ def _add_up(
 def add_part(
     work: Work, sums: SumRows, frontier: MessageBuffer, out: MessageBuffer, at: int, old: int, pull: ArcArrays
 ) -> int:
-    """Add to rows of one part of the nodes; `at`: receivers of parts before, `old`: rows of old messages."""
+    """Add to the rows of one part of the nodes, in parallel with other threads.
+
+    `at` is how many receivers the parts before this one have, `old` how many rows of the table of `out` are
+    those of senders of changed arcs.
+    """
     with cython.nogil:
         changed = _add_up(work, sums, frontier, out, at, old, pull)
     return changed
@@ -138,7 +145,10 @@ def add_part(
 def do_order(
     frontier: MessageBuffer, arcs: Arcs, changed_senders: int, tools: Tools, step: Step, reached: int
 ) -> int:
-    """Gather and write one order; return how many nodes were reached, or `NOT_DONE` with nothing written."""
+    """Gather and write one order, and return how many nodes were reached so far.
+
+    Or return `NOT_DONE`, having written nothing: a buffer is too small, or a row is in the wrong place.
+    """
     pushes = arcs.count + count_pushes(frontier, arcs.push, step.sums)
     if pushes >= len(tools.work.node):
         return NOT_DONE
@@ -306,8 +316,9 @@ def _update(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, 
 def update_at_once(plan: UpdatePlan, events: EventArrays) -> tuple[int, int, int, int, int]:
     """Apply events to the graph and to every order of the state.
 
-    Return the status of `apply_events`; the order left undone, `ALL_DONE` or `NOT_BEGUN` (newcomers need
-    larger buffers); and how many nodes belong to another tier, were reached, and rows were added to.
+    Return what `apply_events` returned; the order that could not be done, or `ALL_DONE`, or `NOT_BEGUN` if
+    newcomers need larger buffers; how many nodes belong to another tier now; how many nodes were reached
+    (`UpdatePlan.tools`) and rows added to so far.
     """
     with cython.nogil:
         done = _update(plan, events)

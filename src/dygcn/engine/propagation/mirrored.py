@@ -1,7 +1,10 @@
-"""The exact rule on a shard: own nodes with all their arcs, and mirrors of those that they aggregate.
+"""The exact rule on a part of the nodes: own ones, and mirrors of those that they aggregate.
 
-Of a mirror the sum of order 1 is kept, which its owner sends; order 2 is added to own nodes alone. Tiers
-follow from the arcs that the shard has.
+A shard has every arc of its own nodes. A mirror is a node of another shard: of it a shard keeps the sum of
+order 1, which changes when its owner says so, and not its arcs. Order 2 is added to own nodes alone.
+
+Who is heavy (see `graph.tiers`) each shard decides by the arcs that it has, of mirrors as of own nodes: their
+messages are kept as rows, and own nodes pull them.
 """
 
 from __future__ import annotations
@@ -81,8 +84,9 @@ class MirroredRule(ExactRule):
     ) -> Changed:
         """Propagate a change to own nodes and mirrors.
 
-        `stays`: arcs whose receiver was and is a mirror; `far`, `first`: arcs and rows of mirrors, by other
-        owners.
+        `stays` says for each arc of the change whether its receiver is a mirror that was one before
+        and still is. `far` and `first` come from other owners: arcs of mirrors, and rows of new
+        mirrors; `gone` are mirrors no longer.
         """
         self.reserve(graph)
         if not any(
@@ -147,7 +151,11 @@ class MirroredRule(ExactRule):
     def rows_after(
         self, graph: Graph, nodes: Nodes, receiver: Nodes, sender: Nodes, change: Int64
     ) -> FirstRows:
-        """Return order 1 of own nodes (sorted) as it will be with these arcs changed; nothing is written."""
+        """Return order 1 of own nodes as it will be after arcs change; nothing is written.
+
+        `nodes` are sorted, and have a row each; `receiver`, `sender` and `change` are all of their
+        arcs.
+        """
         sums = self.sums[0]
         if not len(nodes):
             return FirstRows(nodes, _NOTHING, np.empty((0, sums.width), np.int64))

@@ -1,4 +1,7 @@
-"""Loops over pulled messages, rows that readers add to stored sums; see `graph.tiers` for which."""
+"""Loops over pulled messages: heavy nodes' messages, kept as rows, which readers add to stored sums.
+
+Which messages are pulled, the order of the arcs in each block says (see `graph.tiers`).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ HeavyArrays = namedtuple("HeavyArrays", "slot rows has free counts moved earlier
 
 
 class Earlier(Holder):
-    """Previous messages, for reading processes one change behind: hubs move with nearly every event."""
+    """The previous version of each message, for readers in other processes, which are one change behind.
+
+    Hubs move with nearly every event. A reader that had to find its hubs unmoved would try for ever.
+    """
 
     # rows, has: What a message was before the change that `ticks` names.
     # since: The change that made it so.
@@ -114,7 +120,10 @@ def keep_all(heavy: HeavyRows, rows: Int32) -> None:
 
 
 def follow(heavy: HeavyRows, frontier: MessageBuffer, push: ArcArrays) -> None:
-    """Update the messages of heavy nodes from a frontier; note those that moved and have listeners."""
+    """Update the messages of heavy nodes from the changes of a frontier.
+
+    Those whose messages moved, and who have listeners still, are noted.
+    """
     heavy.counts[2] = 0
     if len(heavy.slot) == 0:
         return
@@ -251,7 +260,10 @@ class PulledCopies:
 
 
 def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) -> int:
-    """Copy a message once, as of a change; return the change that wrote it, or `CHANGED`."""
+    """Copy a message as of a change; return the change that wrote it, or `CHANGED`.
+
+    A message that was copied before is not copied again.
+    """
     stamp = load_64(heavy.earlier.ticks.stamps, at)
     fence()
     since = stamp
@@ -278,7 +290,10 @@ def _copy_message(heavy: HeavyRows, at: int, tick: int, copies: PulledCopies) ->
 def _copy_arcs(
     arcs: PulledArcs, heavy: HeavyRows, node: int, tick: int, copies: PulledCopies, used: int
 ) -> int:
-    """Copy pulled arcs and messages (numbers another process writes are checked); return the last change."""
+    """Copy a node's pulled arcs and messages; return the latest change of these, or `CHANGED`.
+
+    Another process may be writing: numbers are checked before they are used as positions.
+    """
     latest, start, upper = 0, arcs.start[node], arcs.upper[node]
     end = start + upper
     if start < 0 or upper < 0 or end > len(arcs.others) or end > len(arcs.weights):

@@ -1,4 +1,7 @@
-"""The contract of a rule, and the influenced sets V_1..V_K of the paper (its section 4.2)."""
+"""The contract of a rule, and the influenced sets V_1..V_K of the paper (its section 4.2).
+
+What else a rule says of itself is a `dygcn.engine.models.model.RuleSpec`.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,11 @@ class Rule(Protocol):
 
 
 def influence(graph: Graph, touched: Nodes, orders: int) -> Influence:
-    """Return V_1..V_K: the ends of changed edges, then ring by ring who aggregates them, each node once."""
+    """Return V_1..V_K: the ends of the changed edges, then ring by ring the nodes that aggregate them.
+
+    Each node stands in its lowest order. The touched set is a set: a node that gained one edge and lost
+    another belongs to V_1.
+    """
     seen = np.zeros(graph.ids.high, np.int8)
     ring = np.unique(touched)
     seen[ring] = 1

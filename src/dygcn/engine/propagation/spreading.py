@@ -1,4 +1,8 @@
-"""One order of an update, from one frontier to the next, by one thread or several; buffers are kept."""
+"""One order of an update, from one frontier to the next, by one thread or by several.
+
+Scratch buffers are arrays that one update after the other fills, so that none is made for an event. What a
+very large batch took is given back after it.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +148,10 @@ class Spreading:
         return gathering.note_orders(nodes, len(nodes), order, self.seen, buffers.reached, reached_count)
 
     def add(self, order: int, arcs: Arcs, frontier: Frontier) -> Frontier:
-        """Add a frontier to an order's sums, many pushes by several threads; return the next frontier."""
+        """Add a frontier to the sums of an order; return the next frontier.
+
+        Many pushes are gathered and added by one thread for each part of the nodes.
+        """
         pushes = arcs.count + gathering.count_pushes(frontier.buffer, arcs.push, self._sums[order - 1].arrays)
         return self._add(order, arcs, frontier, threads() if pushes >= SHARED else 1, pushes)
 

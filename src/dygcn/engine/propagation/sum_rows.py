@@ -1,6 +1,8 @@
-"""One order's rows of sums, for compiled loops; sums may wrap around on the way and fit at the end.
+"""One order's rows of sums, for compiled loops; messages are computed from them.
 
-Narrow rows lie where the node does (pooled: by `slot`, below NARROW), wide ones where `slot` says.
+Rows of nodes of small degree are narrow, and lie where the node does. Those of others are wide, and `slot`
+says where they lie. Where narrow rows are pooled, `slot` says where these lie, too, in numbers below NARROW.
+Sums may wrap around on the way and fit at the end.
 """
 
 from __future__ import annotations
@@ -66,7 +68,10 @@ def narrow_row(slot: int, node: int) -> int:
 
 
 def write_messages(sums: SumRows, nodes: Nodes, n: int, out: RowBlock, has: Int64, first: int = 0) -> None:
-    """Write the messages of the first `n` nodes from row `first` on, zero if absent; and 1 where present."""
+    """Write the messages of the first `n` nodes, zero if absent; and 1 where present.
+
+    They are written to row `first` of `out` and those behind it.
+    """
     for i in range(n):
         if i + AHEAD < n and sums.slot[nodes[i + AHEAD]] < (NARROW if sums.pooled else 0):
             prefetch_row(sums.narrow, narrow_row(sums.slot[nodes[i + AHEAD]], nodes[i + AHEAD]))

@@ -1,8 +1,10 @@
 """Storage of one order's sums, as narrow as exactness allows, and of the messages of heavy nodes.
 
-A sum is an int64 without the powers of two that divide every weight and every message; of nodes of small
-degree the rest fits a narrow row (int8 for sums of +-1, int32 of messages), others are in a pool of wide
-rows.
+The logical value is an int64, a sum of weights times messages. What all of these have in common is not
+stored: a power of two that divides every weight (an unweighted graph has one weight) and one that divides
+every message (hashed features are +-1). What is left fits a narrow row while the degree of the node is small:
+an int8 for sums of +-1, an int32 for sums of messages. The rows of larger nodes are kept in a pool of int64
+rows. Which row lies where follows from the degree and changes no value.
 """
 
 from __future__ import annotations
