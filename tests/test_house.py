@@ -1,6 +1,6 @@
 from dygcn_lab.costs import counts
 
-LINES, FILES = 41_640, 251  # the budget: whoever adds lines removes others, or raises it and says why
+LINES, FILES = 41_860, 251  # the budget: whoever adds lines removes others, or raises it and says why
 
 
 def test_the_product_stays_within_its_budget():

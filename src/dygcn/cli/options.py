@@ -132,7 +132,10 @@ def open_unserved(folder: str, instead: str) -> dygcn.DurableEmbedding:
 
 @contextmanager
 def events_file(events: str, form: str | None) -> Iterator[str]:
-    """Yield a path whose suffix names the format; a copy of standard input, as checks read a file twice."""
+    """Yield a path whose suffix names the format: the path itself, or a copy's while the block runs.
+
+    A copy, because every check of a file of events looks at it twice: at its shape first, then at its rows.
+    """
     if events != "-" and form is None:
         yield events
         return

@@ -16,7 +16,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 @contextmanager
 def progress_bar(plan: Plan = (), quiet: bool = False) -> Iterator[Notify]:
-    """Show progress: a bar on a terminal, else lines if the phases are known and no machine reads them."""
+    """Show progress: a bar on a terminal, else a line now and then, if the phases are known.
+
+    `quiet` prints no lines: a machine may read standard error, too.
+    """
     wanted = is_terminal() or (len(plan) > 0 and not quiet)
     with progress_of(wanted, plan, lambda line: click.echo(f"dygcn: {line}", err=True)) as notify:
         yield notify or (lambda done, total, what: None)

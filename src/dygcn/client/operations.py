@@ -367,7 +367,10 @@ class Operations:
         return answers.DiscardResult(sequence, discarded, missing)
 
     def _named(self, numbers: list[int], stream: str | None, reason: str | None) -> Operation[list[int]]:
-        """Return the chosen letters, listed first: what is replayed in vain gets a new number."""
+        """Return the numbers of the chosen dead letters.
+
+        By a filter they are listed first: what is replayed in vain gets a new number, and would come again.
+        """
         if bool(numbers) == (stream is not None or reason is not None):
             raise OptionError("name either numbers (or corrected events), or a stream or words of a reason")
         if numbers:

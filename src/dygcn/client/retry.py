@@ -159,7 +159,12 @@ class Retry:
         self.timeout, self.clock = timeout, clock
 
     def request(self, request: Request, *, idempotent: bool = True, wait: float = 0.0) -> Operation[Response]:
-        """Return the response; an idempotent request may be sent twice, and the service may `wait`."""
+        """Return the response to a request.
+
+        The service may get an idempotent request twice. `wait` is for how many seconds the service itself may
+        wait before it answers. Raises `UnknownNode`, or a `ServiceError` if the service refuses and a repeat
+        would not help, or not in time.
+        """
         until = self.clock() + self.timeout + wait
         pauses, again = _pauses(), False
         while True:

@@ -32,7 +32,12 @@ class _Unfinished:
 
 
 class Sender:
-    """Sends events; under a name they keep their numbers in every repeat, so that each is applied once."""
+    """Sends events, and numbers them under the client's name if it has one.
+
+    A request that is repeated has the number that it had, so the service applies it once. Events of a call
+    that failed keep their numbers, too: if the same events are sent again, those that arrived are not applied
+    twice.
+    """
 
     def __init__(self, retry: Retry, name: str | None = None) -> None:
         if name is not None and not (0 < len(name) <= _LONGEST_NAME and name.isprintable()):
@@ -90,7 +95,11 @@ class Sender:
     def _send_part(
         self, part: EventBatch, first: int | None, *, known: bool, resumes: bool = False
     ) -> Operation[answers.Accepted]:
-        """Send one request; `known`: it may have been sent before; `resumes`: the service forgot us."""
+        """Send one request.
+
+        The service may have `known` events from an earlier call. A request that `resumes` says that the
+        client knows that the service has forgotten it.
+        """
         request = self._request(as_arrow(part), ARROW, first, resumes=resumes)
         try:
             response = yield from self._retry.request(request, idempotent=first is not None)

@@ -209,7 +209,10 @@ class ClusterEmbedding(DurableEmbedding):
         return found
 
     def _read_straight(self, node: int | str) -> tuple[int, Float32 | None] | None:
-        """Return a sequence and a vector as of it from the owner, even while other shards recover."""
+        """Return a sequence and a node's vector as of it, from its owner, even while other shards recover.
+
+        Raises `ClusterError` if several reads have waited long for this owner: they would use up all threads.
+        """
         known = self._state.graph.ids
         try:
             ids = known.read([node])

@@ -120,7 +120,10 @@ class Post:
     # ---- queries ---------------------------------------------------------------------------------------
 
     def query(self, location: str, query: Any, patience: float = _PATIENCE) -> Any:
-        """Send a query, return the reply (None: none yet, or no process) or raise the other's error."""
+        """Send a query and wait for the reply; None: no reply yet, or no process.
+
+        An error of the other process, which it would have again, is raised here with its class.
+        """
         try:
             body = self.call(location, "query", pack(query), patience)
         except (flight.FlightError, pa.ArrowException, OSError):

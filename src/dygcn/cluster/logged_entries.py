@@ -31,7 +31,10 @@ class ShardLog(EventLog):
             super().prune(min(below, self.needed()))
 
     def behind(self, sequence: int) -> Iterator[LogEntry]:
-        """Yield the entries after a sequence, or all that are left; raise DamagedLog at the first bad one."""
+        """Yield the entries after a sequence, or all that are left, each checked; for any thread.
+
+        Raises `DamagedLog` at the first one that was changed, or is missing.
+        """
         entries = self._some(sequence)
         if not entries:
             return

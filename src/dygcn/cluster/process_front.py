@@ -46,7 +46,10 @@ class Epochs:
 
 
 class Registry:
-    """The known processes, with the `front`'s, and the `wanted` shards; `changed` gets all members."""
+    """The known processes by number, that of the `front` included, and the `wanted` shards.
+
+    `changed` is called with all members when one came, was replaced or left.
+    """
 
     def __init__(
         self, epochs: Epochs, front: m.Member, wanted: Iterable[int], changed: Callable[[m.Members], None]

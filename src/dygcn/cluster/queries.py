@@ -181,7 +181,10 @@ class ShardProcesses(Protocol):
         """Send all shards entries that are in the log; a shard that misses them fetches them."""
 
     def query(self, queries: Mapping[int, Query]) -> dict[int, Any]:
-        """Query several shards at once, through restarts; raise `ClusterError` after long without a reply."""
+        """Send queries to several shards at once, and wait for all replies, through restarts.
+
+        Raises `ClusterError` if a shard did not reply for a long time.
+        """
 
     def add(self, number: int, snapshot: ShardSnapshot) -> None:
         """Begin a shard with a snapshot, and start a process for it."""
@@ -194,7 +197,10 @@ class ShardProcesses(Protocol):
 
 
 class ShardQueries:
-    """Sends queries as of batch `at` to the owners of nodes; one about no node goes to the first shard."""
+    """Sends queries as of one batch to the owners of nodes; one about no node goes to the first shard.
+
+    `at` is the batch that replies must reflect, `slots` and `shards` are as of it.
+    """
 
     def __init__(self, processes: ShardProcesses, slots: SlotMap, shards: int, at: int) -> None:
         self.processes, self.slots, self.shards, self.at = processes, slots, shards, at

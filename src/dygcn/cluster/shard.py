@@ -89,7 +89,12 @@ _NOTHING, _NOBODY, _NO_OWNERS = np.empty(0, np.int64), np.empty(0, np.int32), np
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A batch's effect; counts: idle adds, removes, loops (by source), own ends of expired edges."""
+    """The effect of a batch on the nodes of a shard.
+
+    Events without effect are counted by the shard that owns their source, so that the sum over shards counts
+    each once: adds, removes, loops. The fourth number is own ends of edges that left by the clock: over all
+    shards, two of every edge.
+    """
 
     moved: Changed
     left: IdColumn
@@ -284,7 +289,10 @@ class Shard:
         return np.searchsorted(shard, np.arange(self.shards + 1)).tolist(), row
 
     def apply(self, updates: Mapping[int, MirrorUpdate] | None) -> Applied:
-        """Write the planned batch with the others' updates; None: a replay, whose order 2 `rebuild` makes."""
+        """Write the batch that was planned last, with the updates of all other shards.
+
+        Without updates it is a replay, which leaves mirrors and order 2 alone: see `rebuild`.
+        """
         with self.transaction:
             if self._removed is None:
                 delta = self.transaction.write()
@@ -333,7 +341,10 @@ class Shard:
     # ---- slots that move -------------------------------------------------------------------------------
 
     def plan_move(self, slots: SlotMap, shards: int) -> tuple[dict[int, MirrorUpdate], dict[int, GraphImage]]:
-        """Plan a move of slots; return updates for other shards, and edges of the nodes they will own."""
+        """Compute the effect of moving slots to other owners.
+
+        Returns the update for each other shard, and by shard the edges of own nodes that it will own.
+        """
         self._next = slots, shards
         own, owner = self.own_nodes(), self._owners_by(slots)
         staying = own[owner[own] == self.number]
@@ -378,7 +389,11 @@ class Shard:
         return np.concatenate(counts)
 
     def apply_move(self, updates: Mapping[int, MirrorUpdate] | None, arriving: Iterable[GraphImage]) -> None:
-        """Take over the planned slots; `updates` as in `apply`, `arriving` are edges of new own nodes."""
+        """Take over the slots of the planned map.
+
+        `updates` are those of all other shards; None in a replay, which leaves rows of mirrors and order 2
+        alone. `arriving` are edges of new own nodes, as `plan_move` of other shards returned them.
+        """
         before = self.own_nodes()
         with self.transaction:
             for image in arriving:

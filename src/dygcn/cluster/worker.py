@@ -147,7 +147,10 @@ class Worker:
         self._planned = sequence
 
     def _apply_next(self) -> bool:
-        """Plan the next entry; apply it and return True if all updates are here (a replay needs none)."""
+        """Plan the next entry, and apply it if all updates are here; return whether it was applied.
+
+        A shard that is not ready replays: it needs no updates, and sends its own if others request them.
+        """
         following, shard = self.position + 1, self.shard
         entry = self._log.get(following)
         if entry is None:

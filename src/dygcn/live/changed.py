@@ -1,6 +1,7 @@
 """The record of changes: which nodes moved, in order, each node once. Every reader has its own position.
 
-State and reads are exact; feed, sinks and index follow what is announced, which a tolerance may delay.
+State and reads are exact. Feed, sinks and index follow what is announced: with a tolerance, the listeners of
+a heavy node count as moved when its message is further than the tolerance from what was announced of it last.
 """
 
 from __future__ import annotations
@@ -46,8 +47,14 @@ class FeedImage:
 class ChangeRecord:
     """Which nodes moved, ordered by the sequence at which each moved last, then by their numbers.
 
-    A writer only appends; a reader sorts, and looks up the listeners of heavy nodes. An entry is void once
-    its node has moved again; void ones are taken out when the arrays are full.
+    A writer only appends what an update did; a reader pays for sorting it, and for looking up the nodes that
+    listen to a heavy node that moved. A listener that came or left since has an entry of its own, of a later
+    sequence, so it does not matter when that is looked up.
+
+    An entry has a position, a number that is given once. A reader that has seen all entries up to a position
+    finds what moved since behind it. An entry whose node moved again is void; when the arrays are full, void
+    entries are taken out. So appending costs the rows appended, reading the rows read, both amortised, and
+    the memory is that of the nodes.
     """
 
     def __init__(self, nodes: int, sequence: int | Int64 = 0, graph: Graph | None = None) -> None:
@@ -69,7 +76,10 @@ class ChangeRecord:
     # ---- writing -----------------------------------------------------------------------------------
 
     def append(self, nodes: Nodes, sequence: int, heavy: Nodes = _NOBODY, turned: Nodes = _NOBODY) -> None:
-        """Record that nodes and listeners of heavy ones moved; `turned` began or ceased to pull a message."""
+        """Record that nodes and the listeners of heavy ones moved at a sequence; sequences never decrease.
+
+        `turned` are nodes that pull a message no longer, or begin to.
+        """
         self.note(nodes, heavy, turned)
         self.announce(nodes, sequence, heavy)
 
@@ -258,7 +268,10 @@ class Unsaid:
 
 
 class Announcer:
-    """The messages of heavy nodes as announced last; those of nodes not in `image` are their present ones."""
+    """The messages of heavy nodes as they were announced last.
+
+    They follow from the state and `image`: for any node not in it, the present message was announced.
+    """
 
     def __init__(self, state: StateReader, tolerance: float, unsaid: Unsaid | None = None) -> None:
         self._state, self.tolerance, self._heavy_from = state, tolerance, heavy_from()
@@ -351,8 +364,9 @@ class Announcer:
     def error_bound(self, nodes: Nodes) -> Float64:
         """Return how far the vector of each node can be from the one that was published last, (n,).
 
-        A message of order 2 is within twice the tolerance, then and now; scaled to length one, and mixed
-        with other orders, an error grows as a length shrinks.
+        The message of a heavy node is within the tolerance of what was announced of it, and so it was when
+        the vector was published: twice the tolerance for the message of order 2, a weighted mean that is
+        rounded. Scaled to length one, and mixed with the other orders, an error grows as a length shrinks.
         """
         model, graph = self._state.model, self._state.graph
         error = (2 * self._allowed + np.sqrt(model.width)) * self._hears(nodes)

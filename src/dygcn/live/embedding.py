@@ -454,7 +454,8 @@ SPANS, TIMES = 1000.0, 10.0
 def usual_jump(state: StateReader) -> float | None:
     """Return the largest plausible jump of the clock; None if there is no clock or no time was seen yet.
 
-    Seconds that become milliseconds are beyond it; a service that was off for a year is not.
+    A thousand half-lives of the memory, a thousand training steps, or nine times the clock itself, whichever
+    is most: seconds that become milliseconds are beyond it, a service that was off for a year is not.
     """
     model, clock = state.model, state.graph.clock
     if clock is None:

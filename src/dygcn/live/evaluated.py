@@ -37,7 +37,19 @@ def measures_of(ranks: Float64) -> Float64:
 
 @dataclass(frozen=True)
 class Judged:
-    """The ranks that each method gave to the true answers, and the measures that follow from them."""
+    """The ranks that each method gave to the true answers, and the measures that follow from them.
+
+    Attributes
+    ----------
+    ranks
+        By method, (questions,); infinite where no method can name the answer.
+    askers
+        The number of the asker, (questions,).
+    ours
+        The method that is compared with the best of the others.
+    seed
+        Of the resamples.
+    """
 
     ranks: dict[str, Float64]  # by method, (questions,); infinite where no method can name the answer
     askers: Int64  # (questions,) the number of the asker

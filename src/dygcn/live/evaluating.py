@@ -1,6 +1,7 @@
 """Evaluate: fit on the earlier events, replay the later ones, and rank the destination before each.
 
-Baselines are numpy; each is called with a position in the history and reads nothing behind it.
+The baselines beside the embedding are numpy, none trained except EASE. A baseline is called with a position
+in the history and reads nothing behind it, so it cannot see the answer.
 """
 
 from __future__ import annotations
@@ -329,7 +330,8 @@ def item_item(seen: PastContacts, asker: int, candidates: Int64, at: int) -> Flo
 class Ease:
     """EASE of Steck (2019): weights between destinations in closed form, from the contacts before `end`.
 
-    The asker's row is that of the moment; a destination that came later has no weights, and the score 0.
+    The weights stay as they are; the row of the asker is that of the moment. A destination that came later
+    has no weights, and the score 0.
     """
 
     def __init__(
@@ -388,7 +390,10 @@ class LinkQuestion:
     new: bool  # whether asker and answer had none
 
     def ranks(self, scores: Float64) -> tuple[float, float]:
-        """Return the answer's rank among all candidates, and among those never met; infinite for none."""
+        """Return the rank of the answer among all candidates, and among candidates that the asker never met.
+
+        The second is infinite for an answer that the asker met before, both for an unknown one.
+        """
         if self.answer < 0:
             return np.inf, np.inf
         every = rank_of(scores, self.answer)

@@ -19,7 +19,10 @@ from dygcn.errors import MissingExtra
 
 
 def edge_table(graph: Graph) -> pa.Table:
-    """Return the edges as sorted columns src, dst and weight, with those of kinds; ghosts are left out."""
+    """Return the edges as columns src, dst and weight, sorted; undirected ones once, ghosts left out.
+
+    Where nodes have kinds, src_kind and dst_kind are there besides.
+    """
     a, b, weight = _sorted_edges(graph)
     ends = id_columns(graph.ids, a, "src") | id_columns(graph.ids, b, "dst")
     return pa.table(ends | {"weight": weight})

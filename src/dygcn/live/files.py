@@ -190,7 +190,8 @@ def _read_image(settings: FolderSettings, tensors: Tensors, model: Model) -> Sta
 def digest_of(state: StateReader) -> str:
     """Return the hex digest of the graph and of every message sum (or vector), by the user's ids.
 
-    It covers logical values: never internal ids, storage widths or the number of updates.
+    It covers the nodes that have an edge or features of their own, sorted by id, and logical values:
+    never internal ids, storage widths or the number of updates.
     """
     image, nodes = state.image()
     graph = image.graph

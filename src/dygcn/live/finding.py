@@ -83,7 +83,10 @@ def _check_flat(ids: object) -> None:
 
 
 def find_nodes(state: StateReader, ids: object, kind: str | None = None) -> Nodes:
-    """Return the nodes of ids, of this `kind` where they name none; raise UnknownNode if one is missing."""
+    """Return the nodes of ids; raise UnknownNode for the first that is not in the graph.
+
+    `kind` is that of ids without one, where they may be of several.
+    """
     if isinstance(ids, Iterable) and not isinstance(ids, Sized):
         ids = list(ids)
     _check_flat(ids)
@@ -116,7 +119,10 @@ def _ids_are(state: StateReader) -> str:
 
 
 def vector_or_ids(asked: object, dim: int, kinds: Kinds | None = None) -> Any:
-    """Return a vector of float32 if any value is a float, else a list of ids, or a single id unchanged."""
+    """Return a vector of float32, a list of ids, or a single id unchanged.
+
+    Floats are numbers of a vector, since no id is one; whole numbers are ids.
+    """
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
         return asked
     if kinds is not None and kinds.is_id(asked):

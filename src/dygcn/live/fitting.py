@@ -221,7 +221,10 @@ _PAPER = *_TRAINED, ("playing events", 2), ("training the base", 10), ("training
 
 
 def phases_of(rule: str, features: object, chosen: bool = False) -> Plan:
-    """Return the phases of a fit, with rough shares of its time; some may be left out."""
+    """Return the phases of a fit, with rough shares of its time; some may be left out.
+
+    Weights of relations may be chosen before all else.
+    """
     if chosen:
         return ("weighing relations", 20), *phases_of(rule, features)
     if rule != "exact":

@@ -45,8 +45,9 @@ def principal_plane(vectors: Float32) -> Float64:
 def neighbour_map(vectors: Float32, seed: int = 0, start: Float64 | None = None) -> Float64:
     """Place rows in a plane, (n, 2), so that those with near directions lie together.
 
-    From `principal_plane`, or from earlier places, each row is drawn to its ten nearest and pushed away from
-    random ones. All pairs are compared: for up to some thousand rows.
+    Begins with `principal_plane`, or with places that rows had, near which they then stay; then each row is
+    drawn to its ten nearest and pushed away from random ones. For up to some thousand rows: all pairs are
+    compared.
     """
     n = len(vectors)
     count = min(_NEIGHBOURS, n - 1)
@@ -146,7 +147,10 @@ def busiest(state: StateReader, most: int = MOST) -> Nodes:
 def plot_map(
     state: StateReader, nodes: Nodes, vectors: Float32, names: int, ax: Any, count: int, *, asked: bool
 ) -> Any:
-    """Draw nodes with their edges and communities; return the axes. The title names what was `asked` for."""
+    """Draw nodes in two dimensions with their edges and communities; return the axes.
+
+    The title calls them the busiest nodes unless they were asked for by id.
+    """
     place, label = neighbour_map(vectors), communities(vectors, count)
     degree = state.graph.pull.degrees(nodes)
     ax = new_axes(ax)

@@ -56,7 +56,10 @@ def links_of(
     kind: str | None,
     allowed: Nodes | None = None,
 ) -> str:
-    """Return the score to rank by: `links`, else "next", the filter's where it can answer, or "new"."""
+    """Return the score to rank by: `links`, else "next", the filter's where it can answer, or "new".
+
+    `allowed` are the nodes that may be an answer; None: all.
+    """
     check_kind(state.graph.ids, kind)
     if links is not None:
         return links
@@ -93,7 +96,10 @@ def kind_of_links(state: StateReader, node: int, nodes: Nodes, kind: str | None)
 def filtered_nodes(
     state: StateReader, node: int, k: int, among: Nodes | None, exclude_linked: bool, kind: str | None
 ) -> tuple[Nodes, Float64]:
-    """Return the k nodes of `among` (None: all) with the filter's best scores, and these; ties by id."""
+    """Return the k nodes that the filter scores best, and their scores; ties in the order of the user's ids.
+
+    `among` are the nodes that may be an answer; None: all.
+    """
     graph, filter_ = state.graph, filter_of(state)
     some = kind not in (None, EVERY_KIND) and graph.ids.kinds is not None and filter_.head.answers != (kind,)
     count = graph.ids.high if some else k
@@ -125,7 +131,8 @@ def recommend_nodes(
 ) -> tuple[Nodes, Float64]:
     """Return the k allowed nodes with the greatest score, and their scores; ties in the order of `allowed`.
 
-    Of more than `EVERYONE`, those near by dot product, two edges away, linked, or frequent lately are scored.
+    Of more than `EVERYONE` candidates, only those are scored that have the greatest dot products of link
+    vectors, that are two edges away, or that are linked; for what comes next, also who is an answer lately.
     """
     graph = state.graph
     linked = linked_nodes(graph, node)
@@ -206,7 +213,10 @@ def pair_scores(
     links: str,
     numbers: tuple[Nodes, Nodes] | None = None,
 ) -> Float64:
-    """Return the scores of pairs of nodes; one below 0 has left, and may have a past (`numbers`)."""
+    """Return the scores of pairs of nodes; below 0 stands for a node that is not in the graph.
+
+    `numbers` are those of the same ids in the history: a node that left the graph still has a past.
+    """
     if links == FILTER:
         return _filter_scores(state, first, second)
     if state.model.asks_history(links):

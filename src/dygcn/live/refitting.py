@@ -1,6 +1,7 @@
 """Refit: new rows of a walk model from the current graph, and whether they predict links better.
 
-New rows are turned onto the old ones (orthogonal Procrustes) and tried on the newest links, held out of both.
+New rows are turned onto the old ones (orthogonal Procrustes), so that what reads vectors may go on reading
+them. Whether they are better is asked of links that neither side may look at: the newest ones.
 """
 
 from __future__ import annotations
@@ -97,7 +98,10 @@ PHASES = ("factorising walks", 1), ("factorising walks", 1)
 
 
 def refit(live: VectorView, make: Callable[[State, float], T], progress: Progress | None = None) -> Refit[T]:
-    """Make new rows; the lock is held only while the graph is copied. `make` takes a state, a tolerance."""
+    """Make new rows; the embedding is locked only while its graph is copied.
+
+    `make` returns an embedding of a state and a tolerance.
+    """
     model = live.model
     _check(model)
     with live._guard.held():  # a copy of everything that is read of the old embedding, at one moment
@@ -187,7 +191,8 @@ def _compare(
 def error_of_gain(before: tuple[Float64, Float64], after: tuple[Float64, Float64]) -> float:
     """Return the standard error of the difference of two AUCs of the same links and the same negatives.
 
-    After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): the parts of links and of negatives vary alone.
+    After DeLong, DeLong and Clarke-Pearson (Biometrics 1988): an AUC is a mean over links of the share of
+    negatives below, and a mean over negatives of the share of links above; the two parts vary on their own.
     """
     found = 0.0
     for side in (0, 1):
@@ -214,7 +219,8 @@ def _held_out(model: Model, graph: Graph, nodes: Nodes) -> Int64:
 def newest_edges(graph: Graph, count: int, random: np.random.Generator) -> Nodes:
     """Return so many linked pairs, (m, 2), newest first, or fewer: each node keeps another link.
 
-    Pairs in contact once come first, since repeated ones may be old; among equals chance decides.
+    First pairs that were in contact once, then pairs whose contacts were repeated, which may be old: each by
+    their last contact. Among equals, and without times, chance decides.
     """
     pairs = linked_pairs(graph)
     _, since, worth = graph.pair_contacts(pairs[:, 0], pairs[:, 1])

@@ -105,7 +105,10 @@ def check_seconds(what: str, value: float, most: float = DAY) -> None:
 
 
 def check_address(url: str, schemes: tuple[str, ...]) -> None:
-    """Raise OptionError unless scheme and port are supported; it omits the URL, which may hold a password."""
+    """Raise OptionError unless the URL scheme is supported and the port a number.
+
+    The message omits the URL, which may contain a password.
+    """
     if not _is_address(url, schemes):
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
         raise OptionError(f"url is not an address that begins with {allowed} (a blank in it is written %20)")

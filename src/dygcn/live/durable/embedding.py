@@ -162,7 +162,8 @@ class DurableEmbedding(EmbeddingView):
     def _forget_stream(self, name: str) -> int | None:
         """Drop a stream's offset and return it, None if there is no such stream.
 
-        Its fingerprint is kept, for 100,000 streams: a forgotten one is not applied again from its beginning.
+        Nothing of the stream is applied again in silence, unless 100,000 others were forgotten after it:
+        a broker's stream goes on where it ended, a client (``http:NAME``) gets the number to go on with.
         """
         with self._ahead.one_writer():
             offset = self._offsets.streams.get(name)

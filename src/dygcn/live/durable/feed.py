@@ -39,7 +39,10 @@ class Page:
 
 
 def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[FeedImage, int]:
-    """Return the feed's image without forgotten ids, and its floor: readers from before it begin anew."""
+    """Return the feed's image without forgotten ids, and its new floor.
+
+    A reader that has not been shown the departure of such an id must resynchronise.
+    """
     known = erasures.find(feed.left) < 0
     if known.all():
         return feed, floor
@@ -49,11 +52,16 @@ def without_forgotten(feed: FeedImage, floor: int, erasures: Erasures) -> tuple[
 
 
 class Feed:
-    """The changes after a cursor: which nodes moved when, and which ids left when; snapshots hold it.
+    """The changes after a cursor: which nodes moved when, and which ids left when.
 
-    A cursor names a position of a history; where the log does not confirm it, the reader begins anew. A page
-    shows departures first, then nodes by when they moved last: a cursor between pages holds both positions,
-    and a change after an id was shown has a later number or sequence, which neither has passed.
+    Snapshots hold it, so it outlives the program: a reader goes on where it was.
+
+    A cursor says which position of which history its reader was shown. Where the log does not confirm that
+    position, the reader was shown another history (that of a copy of the folder, say), and begins anew.
+
+    A page shows departures first, then nodes by when they moved last. So a cursor inside a run of pages holds
+    two positions, and each page is true as a whole at its own sequence: a change after an id was shown has a
+    later number or sequence, which no position has passed.
     """
 
     def __init__(
@@ -129,9 +137,25 @@ class Feed:
     def since(self, cursor: str, limit: int) -> Page:
         """Return up to `limit` rows, moved and left together, that the reader at a cursor has not seen.
 
-        The empty text, a bare number, and a cursor of another history are before everything: the page has
-        `reset`, and what left before it is not listed. Once no page is behind it, all that is there was shown
-        as of its `floor` or later in this epoch: a sink may delete what it has of before, or of another.
+        Parameters
+        ----------
+        cursor
+            The `next` of an earlier page. The empty text, a bare number, and a cursor of another history are
+            before everything: the page has `reset`, and what left before it is not listed.
+        limit
+            Rows in the page.
+
+        Returns
+        -------
+        Page
+            With `reset`, `floor` is the sequence at which this new beginning was made. Once a page has no
+            more behind it, all that is there was shown as of `floor` or a later sequence of this epoch: a
+            sink may take out what it has from before `floor`, and what it has of another epoch.
+
+        Raises
+        ------
+        OptionError
+            If the text is no cursor, or if the limit is less than one.
         """
         if limit < 1:
             raise OptionError(f"limit is {limit}; allowed is a whole number, 1 or more")
@@ -342,7 +366,8 @@ class FeedCursor:
 class Histories:
     """The positions of one log in its present epoch, as far back as the log knows its chain values.
 
-    An entry that was refused when the folder was opened is none: readers were shown what never took place.
+    An entry whose change could not be written to a snapshot is refused when the folder is opened again. Until
+    then readers were shown a change that never took place: the position does not belong to this history.
     """
 
     def __init__(self, log: EventLog, epoch: Epoch, refused: Iterable[int] = ()) -> None:

@@ -1,4 +1,7 @@
-"""Forgetting ids: they leave the graph, the model and every file; each step of it is idempotent."""
+"""Forgetting ids: they leave the graph, the model and every file, and no old event brings them back.
+
+Every step of a redaction, which takes the ids out of a file, is idempotent.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +202,8 @@ def _is_old(letter: DeadLetter, part: SourceBatch, erasures: Erasures) -> bool:
 def after_forgetting(part: SourceBatch) -> SourceBatch:
     """Return the events of a part that remain once the ids of its forget events are forgotten.
 
-    Only events of those ids, before the forget event, go: the order of the others does not matter.
+    Of events before a forget event, those of its id would have been taken out again, and the others do not
+    depend on it: they may come after it.
     """
     gone = np.zeros(len(part.batch), np.bool_)
     for one in part.forgets:
@@ -359,9 +363,10 @@ def _named(letter: DeadLetter, event: object) -> Iterator[int | str]:
 
 
 def text_finder(ids: Sequence[int | str]) -> Callable[[str], bool]:
-    """Return a function that says whether a text has one of some ids as a word of its own.
+    """Return a function that finds out whether a text contains one of some ids as a word of its own.
 
-    Ids are as they are, or as JSON and Python write them; how many there are does not matter to its speed.
+    Ids are looked for as they are, and as JSON and Python write them, whole or as bytes. The work does not
+    depend on how many there are.
     """
     texts = {form for one in ids for form in _forms(one)}
     lengths = sorted({len(text) for text in texts})

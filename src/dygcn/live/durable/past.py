@@ -74,7 +74,8 @@ class PastEmbedding(EmbeddingView):
 def open_past(folder: Path, as_of: object) -> PastEmbedding:
     """Return the embedding as it was at a sequence, or after the last batch logged by a time.
 
-    Nothing is locked or written: what another process deletes while it is read is looked for anew.
+    Nothing is locked and nothing is written, so another process may write meanwhile. What it drops while it
+    is read here is looked for anew.
     """
     moment = read_moment(as_of)
     if not folder.is_dir():
@@ -160,7 +161,10 @@ def _last_whole(log: LogReader, sequence: int) -> int:
 
 
 def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
-    """Load the newest good snapshot up to a sequence, and replay the log after it."""
+    """Load the newest good snapshot up to a sequence, and replay the log from there.
+
+    Where all follows from the graph, the batches are applied to the graph alone.
+    """
     places = [
         (at, path)
         for at, path in [*list_snapshots(folder), (0, folder)]
@@ -197,7 +201,10 @@ def _rebuilt(folder: Path, log: LogReader, sequence: int) -> tuple[State, int]:
 
 
 def read_moment(as_of: object) -> tuple[int | None, int | None]:
-    """Return a sequence or a time in microseconds; the other one is None, and both for now: the log's end."""
+    """Return a sequence or a time in microseconds; the other one is None, and both for now.
+
+    Now is whatever the log holds, also where the machine's clock was set back since.
+    """
     if isinstance(as_of, str):
         if as_of.strip() == "now":
             return None, None

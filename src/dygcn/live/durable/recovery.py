@@ -208,8 +208,9 @@ def may_have_moved(
 ) -> tuple[Nodes, IdColumn]:
     """Return the nodes that a replay on the graph alone may have moved, and the ids that are gone.
 
-    These are reached from touched nodes along the final edges. Of joined batches one may have undone another,
-    so all ends of their events count.
+    These are the nodes reached from touched ones along the final edges: both ends of a new or removed edge
+    are touched. For one batch they are the nodes that moved when it was first applied; of joined batches
+    one may have undone another, so all ends of events count.
     """
     graph, touched = state.graph, np.unique(np.concatenate((delta.receiver, delta.arrived)))
     if len(one.logged_batches) > 1:

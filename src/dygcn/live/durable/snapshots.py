@@ -31,7 +31,8 @@ _PAUSES = 1.0, 60.0  # seconds before a snapshot that failed is tried again: at 
 class SnapshotWriter:
     """Writes snapshots, and prunes the log before the oldest one kept.
 
-    One that fails stops no update, since the log holds it all; later updates try again, after growing pauses.
+    A snapshot that cannot be written stops no update: the log holds what the snapshot would, and is kept.
+    It is tried again with later updates, after pauses that grow.
     """
 
     def __init__(self, folder: Path, ahead: WriteAhead, keep_log: KeepLog) -> None:

@@ -167,7 +167,8 @@ def one_by_one(
 ) -> list[SourceBatch]:
     """Commit parts of a refused batch one at a time; return them as applied.
 
-    Of a part that is refused alone, all events become dead letters: the work is for parts, not for events.
+    Of a part that is refused alone, all events become dead letters: some work for each part, never for each
+    event.
     """
     done = []
     for part in parts:

@@ -114,7 +114,8 @@ class WriteAhead:
     ) -> _Done:
         """Write the entries of one batch to the log, then apply their change, under the lock.
 
-        While it is `pending`, only a refusal may follow: any other exception in between ends acceptance.
+        While it is `pending`, nothing but a refusal may follow: an exception anywhere between the log and the
+        state ends acceptance.
         """
         self.check_whole()
         batch_id = self.log.last_batch_id + 1

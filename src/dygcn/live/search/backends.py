@@ -99,7 +99,10 @@ class InvertedLists:
         return scores, nodes
 
     def candidates(self, query: Float32, k: int) -> Nodes:
-        """Return the k nearest to a unit vector that were found, and ties, from more lists if needed."""
+        """Return the k nearest that were found and all that tie within rounding, unordered.
+
+        More lists are looked at than usual if those hold fewer than k. `query` has length one.
+        """
         k = min(k, len(self))
         if k <= 0:
             return np.empty(0, np.int32)
@@ -125,7 +128,10 @@ class RecallQuestions:
     most: int  # true ones of each
 
     def recall(self, found: Iterable[tuple[NDArray[np.integer], Float]]) -> float:
-        """Return the share of true neighbours found; any as near as the last of them counts, once."""
+        """Return recall: the share of the true neighbours that was found, over all queries.
+
+        One counts if it is as near as the last of the true ones, whichever of equals it is, and counts once.
+        """
         if self.most <= 0 or len(self.askers) == 0:
             return 1.0
         bars = self.bars - rounding(self.units.shape[1])
@@ -183,7 +189,8 @@ class Cancelled(Exception):
 class Upkeep:
     """Inverted lists that are kept in step with a state that changes; None while there are few vectors.
 
-    After `poll` a node is in the lists, or waits; with a `guard` it waits in them, by its old vector.
+    After `poll`, every node of the graph is either in the lists, with the vector it has now, or waits. With a
+    `guard`, waiting nodes stay in the lists with their old vectors.
     """
 
     def __init__(self, cache: VectorCache, guard: AbstractContextManager[Any] | None = None) -> None:

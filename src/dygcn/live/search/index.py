@@ -46,8 +46,10 @@ class IndexStatus(msgspec.Struct, frozen=True):
 class NearestIndex:
     """Candidates for the nearest by cosine, of vectors that move: exact while few, FAISS IVF beyond.
 
-    Nodes that wait are candidates, too. With a guard several threads may ask while one builds lists; without
-    one, threads hold `lock` around every call.
+    `top_k` ranks them by the vectors as they are now: a node that moved and is not in the lists yet is a
+    candidate, too. While there are no lists, all vectors are searched. With a guard several threads may ask,
+    and one may `refresh` and `measure` meanwhile: lists are built beside those that are asked, and replace
+    them when complete. Without one, threads hold `lock` around every call.
     """
 
     def __init__(
@@ -84,7 +86,8 @@ class NearestIndex:
     def refresh(self, limit: int | None = None) -> int:
         """Put moved vectors into the lists, or read them again; return how many nodes still wait for it.
 
-        It builds anew when the graph has doubled or halved, and measures when a fifth was replaced: seconds.
+        The index is built anew if the graph has doubled or halved since its centres were learned, and
+        measured if a fifth of its vectors were replaced; both may take seconds, whatever the limit.
         """
         at_least("limit", 0 if limit is None else limit, 0)
         if self._outgrown():  # without the guard: FAISS may have to be loaded
@@ -220,7 +223,9 @@ class NearestIndex:
     def measure(self, queries: int = 20) -> float:
         """Return recall at 10 on sampled nodes against brute force; `status` keeps it.
 
-        Below 0.95 more lists are searched from now on; if that is not enough, the index is built anew.
+        If it is below 0.95, more lists are looked at from now on. If that does not help, or takes far more
+        lists than it did at first, every vector is read again and the index built anew. What is returned was
+        measured after that.
         """
         at_least("queries", queries, 1)
         self._measurements += 1

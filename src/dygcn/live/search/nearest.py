@@ -24,7 +24,8 @@ _PRODUCTS = 1 << 22  # of askers and candidates that are held at once
 def rounding(dim: int) -> float:
     """Return the largest difference by which float32 sums can separate two equal cosines.
 
-    A sum of n products of unit rows is off by n units of rounding at most; some more for the division.
+    A sum of n products of numbers whose squares sum to one is off by n units of rounding at most, in whatever
+    order it is taken; some more for the division by the length.
     """
     return 2 * (dim + 8) * 2.0**-24
 
@@ -101,7 +102,8 @@ class VectorCache:
 def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tuple[Nodes, Float64]:
     """Return the k candidates with the greatest cosine and their cosines, best first, ties by the user's ids.
 
-    A cosine has the same bits whatever the other candidates are; that of a zero vector is 0.
+    All is as it is now, and a cosine has the same bits whatever the other candidates are. A vector of length
+    zero has cosine 0 with every other one.
     """
     graph = cache.state.graph
     nodes = np.unique(candidates[graph.present(candidates)])
@@ -117,7 +119,10 @@ def top_k(cache: VectorCache, candidates: Nodes, query: Float32, k: int) -> tupl
 def top_k_of_each(
     cache: VectorCache, candidates: Nodes, askers: Nodes, k: int
 ) -> Iterator[tuple[Nodes, Float64]]:
-    """Yield what `top_k` returns for each query node but itself; a matrix product finds candidates."""
+    """Yield what `top_k` returns for each query node; no node is its own neighbour.
+
+    A product of matrices finds, for many askers at once, all who may be among the k; `top_k` ranks these.
+    """
     everyone = np.unique(candidates[cache.state.graph.present(candidates)])
     vectors, lengths = cache.refresh(everyone)
     units, slack = to_units(vectors, lengths), np.float32(rounding(vectors.shape[1]))

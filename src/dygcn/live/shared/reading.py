@@ -109,9 +109,11 @@ _NOW = np.zeros(2, np.int64)
 
 
 class RowReader(threading.local):
-    """Reads vectors from the rows that `SharedRows` of another process publishes; each thread has arrays.
+    """Reads vectors from the rows that `SharedRows` of another process publishes.
 
-    Every answer is of one sequence, and says which; None, of an unknown id or rows in change: ask the writer.
+    Every thread that uses it has arrays of its own, since what was pulled is kept between two calls.
+    Every answer is that of one sequence, and says which. Where it cannot be had (an unknown id, arrays that
+    are being replaced, rows that are written all the time) None is returned: then the writer knows.
     """
 
     def __init__(self, handle: bytes) -> None:
@@ -176,7 +178,10 @@ class RowReader(threading.local):
         return None
 
     def _read(self, view: _View, column: IdColumn, nodes: Nodes, tick: int) -> tuple[int, Float32] | None:
-        """Read all rows, and again those written or pulled anew meanwhile; None: ids or arrays changed."""
+        """Read all rows, and again those written meanwhile, until none was; None: ids or arrays changed.
+
+        Pulled messages are part of a vector: a node that pulls another message than before is read again.
+        """
         count = len(nodes)
         vectors, read_at = np.empty((count, view.plan.dim), np.float32), np.full(count, -1)
         pulled, waits = np.zeros(count, np.int64), 0

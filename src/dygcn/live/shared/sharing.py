@@ -1,4 +1,7 @@
-"""The writer's side: rows in memory files that other processes map (Linux); it publishes each change."""
+"""The writer's side: rows lie in memory files that other processes map. Linux only.
+
+Each complete change of the state is published, with a list of the arrays.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,10 @@ from dygcn.engine.records import UInt64
 
 
 def can_share(state: StateReader) -> TypeGuard[State]:
-    """Return whether other processes can read the vectors: exact rule, looked-up features, Linux.
+    """Return whether other processes can read the vectors of a state.
 
-    Only compiled loops write in an order that others may rely on.
+    They can on Linux, with compiled loops (which write in an order that others may rely on), if the rule is
+    the exact one and its features are looked up rather than stored.
     """
     rule = getattr(state, "rule", None)  # shards have none
     if not sys.platform.startswith("linux") or not _is_compiled():
@@ -191,7 +195,10 @@ def _forget(files: dict[int, tuple[int, int]], address: int) -> None:
 
 
 def attach(process: int, place: Place) -> NDArray[Any]:
-    """Map an array of another process; what is written to it here stays invisible there."""
+    """Map an array of another process.
+
+    What this process writes to it stays invisible to other processes.
+    """
     if place.fd < 0:
         return np.zeros(place.shape, place.kind)
     fd = os.open(f"/proc/{process}/fd/{place.fd}", os.O_RDONLY | os.O_CLOEXEC)

@@ -88,7 +88,11 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def configure(form: str = "text", level: str = "info", stream: TextIO | None = None) -> logging.Handler:
-    """Log to standard error, this package from `level` on, others warnings; replace an earlier handler."""
+    """Let every logger of the process write lines to standard error; return the handler.
+
+    Loggers of this package write from `level` on, those of other libraries warnings and errors only. A second
+    call replaces the handler of the first.
+    """
     for name, value, allowed in (("format", form, get_args(Format)), ("level", level, get_args(Level))):
         if value not in allowed:
             raise OptionError(f"log.{name} is {value!r}; allowed is {', '.join(allowed)}")

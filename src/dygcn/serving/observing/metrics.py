@@ -179,7 +179,11 @@ class Distribution(msgspec.Struct):
         return Distribution(self.bounds, counts, self.total - earlier.total)
 
     def quantile(self, share: float) -> float | None:
-        """Return the value that a share of values does not exceed, as Prometheus does; None without any."""
+        """Return the value that a share of all values does not exceed, None without values.
+
+        Values are taken to be spread evenly between two bounds; a value above all bounds counts as the last
+        bound, as in Prometheus.
+        """
         wanted, seen, low = share * sum(self.counts), 0, 0.0
         if not any(self.counts):
             return None

@@ -44,7 +44,13 @@ def _accept(scope: Scope) -> None:
 
 
 class RequestIds:
-    """An ASGI layer: every request gets an id, the client's if well formed; `refusal` may answer instead."""
+    """An ASGI layer that gives every HTTP request an id, in its scope, its context and its answer.
+
+    `refusal` may return another application, which answers a request instead.
+
+    The id of a client is taken if it is 1 to 128 printable ASCII characters without blanks: it comes back in
+    a header and goes into log lines.
+    """
 
     def __init__(self, app: _App, refusal: Callable[[Scope], _App | None] = _accept) -> None:
         self._app, self._refusal, self._name_of = app, refusal, new_ids()

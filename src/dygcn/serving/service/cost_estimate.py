@@ -50,7 +50,11 @@ def expected_rows(state: StateWriter, batch: EventBatch) -> int:
 
 
 def expected_rows_one_by_one(state: StateWriter, batch: EventBatch, now: float | None, most: int) -> int:
-    """Estimate the rows of events applied one by one, each with all that it reaches; stop above `most`."""
+    """Estimate the rows touched by events that are applied one by one, with time between.
+
+    What a batch reaches twice it touches once; here every event touches all that it reaches. The count stops
+    above `most`.
+    """
     due = rows_of_expiry(state, batch, now)
     if len(batch) == 0 or batch.src.kind != state.graph.ids.kind:
         return len(batch) + due + _rows_of_ageing(state, _clocks(state, batch, now), most)
@@ -72,7 +76,10 @@ def expected_rows_of_ageing(state: StateWriter, batch: EventBatch, now: float | 
 
 
 def rows_of_expiry(state: StateWriter, batch: EventBatch, now: float | None = None) -> int:
-    """Estimate the rows of edges that expire by the end of a batch; those in contact again count, too."""
+    """Estimate the rows touched by edges that expire, up to the end of a batch.
+
+    No edge is looked at: those that were in contact again count, too.
+    """
     expiry, graph = state.graph.expiry, state.graph
     if expiry is None or graph.contacts is None:
         return 0

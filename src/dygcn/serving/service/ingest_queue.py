@@ -132,7 +132,10 @@ class IngestQueue:
         self._thread.start()
 
     def submit(self, part: SourceBatch, answer: Answer, *, wait: float = 0.0, blocking: bool = True) -> bool:
-        """Queue a part; the writing thread calls `answer`. False: it would have waited for a lock."""
+        """Put a part into the queue; `answer` is called from the writing thread.
+
+        Return False, having done nothing, where that would wait for the lock and `blocking` is false.
+        """
         state, events = self._live._state, len(part.batch)
         bounded = isinstance(state.rule, ExactRule) and state.rule.pulls_some  # no event touches many rows
         rows = ROWS_OF_A_BOUNDED_EVENT * events

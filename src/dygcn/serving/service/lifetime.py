@@ -48,7 +48,11 @@ class Drain:
             self.begun = True
 
     def enforce(self) -> None:
-        """Begin the drain; end this process at the deadline: the next start replays the rest of the log."""
+        """Begin the drain, and end the process at the deadline in any case. For a process of its own only.
+
+        What was acknowledged is in the log, so nothing is lost; the next start replays what is behind the
+        last snapshot.
+        """
         self.begin()
         threading.Thread(target=self._enforce, name="dygcn-deadline", daemon=True).start()
 

@@ -126,7 +126,10 @@ class NearestSearch:
         return self._best(nodes[nodes != at], vector, k)
 
     def _as_of_now(self, found: Candidates) -> Nodes:
-        """Return the candidates; every node of a small graph that changed since: its nearest are exact."""
+        """Return the candidates; every node, if a small graph changed since they were found.
+
+        The nearest of a small graph are exact, so a node that came near meanwhile must not be missing.
+        """
         few = len(self._graph) <= self._exact_up_to
         if few and not (found.whole and found.sequence == self._ahead.sequence):
             return np.flatnonzero(self._graph.here).astype(np.int32)
@@ -175,7 +178,11 @@ class NearestHandlers:
 
 
 class IndexWorker:
-    """Builds and maintains the index beside the one that answers: no reader or writer waits for it."""
+    """Builds the index, and maintains it while requests use it.
+
+    Two locks: the index's own, and the embedding's inside it. Both are taken for moments only: an index is
+    built beside the one that answers, so that neither writers nor readers wait for it.
+    """
 
     def __init__(self, index: NearestIndex, cache: VectorCache, measure_seconds: float) -> None:
         self.index, self._state, self._changes = index, cache.state, cache.changes
@@ -191,7 +198,11 @@ class IndexWorker:
         self._thread.start()
 
     def stop(self, seconds: float = _LONGEST_STOP) -> bool:
-        """Stop; return whether the thread ended in time: learning centres takes seconds, uninterrupted."""
+        """Stop maintaining the index; wait at most so long, and return whether the thread ended.
+
+        Learning the centres of lists is one step, of many seconds where there are many nodes, and cannot be
+        interrupted. The thread then ends after it, or with the process, which does not wait for it.
+        """
         self._stop.set()
         self.index.cancel()
         if self._thread.is_alive():

@@ -45,7 +45,11 @@ def points_of(ids: list[Id], place: Float64, label: Int64) -> list[answers.MapPo
 
 
 class MapHandlers:
-    """The map of some nodes, cached; a new one begins with the places of the last, so that nodes stay put."""
+    """The map of some nodes, cached; one request at a time computes a new one, the others get the last.
+
+    The writer is held up only while vectors are copied. A new map begins with the places of the last one, so
+    that nodes stay where they were unless their vectors moved.
+    """
 
     def __init__(
         self,

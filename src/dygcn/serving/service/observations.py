@@ -31,7 +31,10 @@ _ALARM = "mass rejection"
 
 
 class SurpriseRecord:
-    """The last measured events, oldest first, and counts of all; used under the embedding's lock."""
+    """The last events measured by this process, oldest first, and counts of all of them.
+
+    Writers and readers hold the embedding's lock.
+    """
 
     def __init__(self, floor: int = 0) -> None:
         self._floor, self._kept = floor, deque[SurprisingEvent](maxlen=MOST)

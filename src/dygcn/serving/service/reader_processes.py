@@ -117,7 +117,10 @@ class _Reader:
         return code
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """Yield the lines of a process; kill it after two silences in a row: a frozen machine is one."""
+        """Yield the lines that a process writes until it ends; kill a process that stops writing.
+
+        It is silent twice in a row then: after a freeze of the whole machine it has a turn before that.
+        """
         assert process.stdout is not None
         waiting, silent, spoke = select.poll(), 0, False
         waiting.register(process.stdout, select.POLLIN)
@@ -150,7 +153,11 @@ class _Reader:
             return process
 
     def say(self, message: ToReader) -> None:
-        """Send a line to the process; one that reads none is killed, since its tokens may be revoked."""
+        """Send a line to the process, if one is running.
+
+        A process that leaves its lines unread would go on with tokens that are no longer good: it is killed,
+        and another one is started.
+        """
         with self._speaking:
             pipe = self.process.stdin if self.process is not None else None
             if self.process is None or pipe is None or pipe.closed:
@@ -190,7 +197,10 @@ def _write_soon(pipe: int, data: bytes) -> None:
 
 
 class ReaderProcesses:
-    """The readers of one writer; each ends when its pipe from the writer closes, however the writer died."""
+    """The readers of one writer.
+
+    A reader has a pipe from the writer, which closes when the writer dies however it dies: then it ends.
+    """
 
     def __init__(self, count: int, first: Callable[[], Start], path: str) -> None:
         self.path = path  # of the writer's socket

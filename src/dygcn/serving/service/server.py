@@ -279,7 +279,11 @@ def address_of(one: Any) -> str:
 
 @lru_cache(4096)
 def peer_of(host: str) -> str:
-    """Return the key by which a peer is counted; "" for this machine, where a proxy brings all clients."""
+    """Return the key by which a peer is counted; "" for this machine, which is not counted.
+
+    A proxy on this machine brings the connections of all clients, and a program that runs here can exhaust
+    the machine in other ways.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -87,7 +87,10 @@ class Service:
         self.load_history.start()
 
     def stop(self) -> None:
-        """Drain: read no more, apply what waits, write snapshot and sinks; what is late is `left_behind`."""
+        """Drain: read no more, apply what waits, write a snapshot, bring sinks up to it while there is time.
+
+        What does not end in time is left behind: its thread ends with the process. See `left_behind`.
+        """
         self.observations.begun_draining(self.queue.events)
         self.drain.begin()
         self.readiness.stop()

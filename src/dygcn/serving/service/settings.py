@@ -191,7 +191,10 @@ def is_loopback(host: str) -> bool:
 
 
 class CurrentSettings:
-    """The limits, tokens and host names in force; all other settings are read once, at the start."""
+    """The limits, tokens and host names in force.
+
+    Everything else of the settings is read once, at the start.
+    """
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._begun_with, self.limits, self.http = settings, settings.limits, settings.http

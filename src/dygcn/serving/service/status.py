@@ -160,7 +160,10 @@ class StatusHandlers:
 
 
 class LoadHistory:
-    """Samples the load in a thread, by the monotonic clock, so that times never go back."""
+    """Samples the load of a service in a thread; any thread may read it.
+
+    Times come from the monotonic clock, begun at the time of day, so they never go back.
+    """
 
     def __init__(
         self,

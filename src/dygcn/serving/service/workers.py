@@ -349,7 +349,11 @@ class SinkWorker(_Worker):
 
 
 class SinkCursor(msgspec.Struct, forbid_unknown_fields=True):
-    """The stored position of a sink and its history: in a copied folder it is not one of the log there."""
+    """The stored position of a sink.
+
+    It says which history it is of: a cursor in a folder that was copied, or restored, is not that of the
+    log that goes on there.
+    """
 
     next: str = ""  # the cursor in the feed
     delete_below: int | None = None  # what the sink has from before this sequence is to go, once all is there

@@ -1,7 +1,9 @@
-"""Entries of the log: kinds, the checksum that chains each to all before it, epochs, redaction, packing.
+"""Entries of the log: their kinds, the checksum that chains each to all before it, epochs, and redaction.
 
-Cursors and sinks name chain values, so a redacted entry keeps its own, and its body has another checksum.
-Nothing is unpickled, and every length is checked.
+Cursors and sinks name chain values, so these stay when events of forgotten ids are taken out. The body of
+a redacted entry begins with a mark and a checksum of its own, over the chain value and the events left.
+
+A batch of events is packed as bytes. Nothing is unpickled, and every length is checked.
 """
 
 from __future__ import annotations
@@ -127,7 +129,10 @@ def check_entry(path: Path, entry: Entry, expected: int, chain: bytes) -> bytes:
 def check_entries(
     path: Path, some: Callable[[int], list[Entry]], after: int, chain: bytes
 ) -> Iterator[Entry]:
-    """Yield the entries after a sequence, each checked against all before it; `some` reads the next few."""
+    """Yield the entries after a sequence, each checked against the checksum of all before it.
+
+    `some` returns the next entries behind a sequence, as many as fit into memory.
+    """
     while entries := some(after):
         for entry in entries:
             after += 1

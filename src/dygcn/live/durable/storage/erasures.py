@@ -1,6 +1,7 @@
 """Forgotten ids as keyed hashes: old events of these ids are dropped.
 
-The key lies beside the hashes, so ids can be tried one by one: the file is pseudonymous, not anonymous.
+The file holds no id. Its key lies beside the hashes, so a reader of the file can try ids one by one: it is
+pseudonymous, and small integers are soon guessed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class Erasures:
         return max((one.sequence for one in self.all if one.sequence != NOT_YET), default=-1)
 
     def pending_at(self, sequence: int) -> list[int]:
-        """Return the numbers of pending erasures of ids that may be in files written at a sequence."""
+        """Return the numbers of pending erasures that the folder's files at a sequence are older than.
+
+        What was written since the ids left is of new persons, and stays.
+        """
         return [number for number in self.pending if self.all[number].sequence > sequence]
 
     # ---- writing -----------------------------------------------------------------------------------

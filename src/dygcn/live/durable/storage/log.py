@@ -1,7 +1,8 @@
 """The durable log: batches of events in SQLite, each chained to the one before it by a checksum.
 
-An entry is on disk before it is applied. A wrong byte, or a missing entry, breaks the chain; a watermark
-beside the log notices an end that is missing.
+An entry is on disk before it is applied, and applied before it is acknowledged. A wrong byte anywhere in an
+entry, or an entry that is missing between two others, breaks the chain and is noticed when it is read. A
+watermark beside the log notices an end that is missing.
 """
 
 from __future__ import annotations

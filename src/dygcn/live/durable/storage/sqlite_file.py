@@ -1,6 +1,7 @@
-"""The SQLite file of a log: tables, how it is opened, what its errors mean, a reader beside its writer.
+"""The SQLite file of a log: tables, how it is opened, what its errors mean.
 
-The watermark beside the log notices an end that is missing.
+Also a log that another process may be writing, read without a lock and without a byte written; and the
+watermark beside the log, which notices an end that is missing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ _PATIENCE, _BETWEEN = 10.0, 0.05  # seconds that readers in other processes are 
 
 
 class OwnConnection(sqlite3.Connection):
-    """A connection that only the process that made it closes: SQLite must not close a file after a fork."""
+    """A connection that only the process that made it closes.
+
+    SQLite must not close a file in a process that was forked from the one that opened it: there, the
+    connection is neither closed nor collected.
+    """
 
     process = 0
 
@@ -85,7 +90,11 @@ def connect(path: Path) -> OwnConnection:
 
 
 def write_again(file: Path) -> None:
-    """Write a file over itself and sync it: after a failed sync, cached pages may pass for written."""
+    """Write a file over itself and sync it, if it is there.
+
+    After a failed sync the system may take cached pages for written: another sync does nothing, and the next
+    power cut loses them.
+    """
     if not file.is_file() or file.is_symlink():
         return
     with file.open("r+b", buffering=0) as handle:
@@ -255,7 +264,10 @@ class LogReader:
         return None if entry is None else entry.logged
 
     def last_before(self, moment: int) -> int | None:
-        """Return the last entry logged by a time, 0 before the first; None if the log begins later."""
+        """Return the last entry that was logged at or before a time; None if the log does not reach back.
+
+        0: the log was made by then, and had no entry yet.
+        """
         low = self.first - 1 if self.first > 1 else 0  # logged by then, or not known
         high = self.last + 1  # logged later
         while high - low > 1:

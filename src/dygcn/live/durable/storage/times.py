@@ -1,6 +1,7 @@
 """When an entry was logged: microseconds since 1970 that never go back, sealed to the entry.
 
-The chain leaves times out: two copies of a log with the same events have the same chain values.
+The chain of the log does not cover times: two copies of a log that are given the same events have the same
+chain values, whenever that was. A seal of its own ties each time to its entry.
 """
 
 from __future__ import annotations
