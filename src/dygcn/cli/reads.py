@@ -17,7 +17,7 @@ from dygcn.engine.events import read_events
 from dygcn.engine.events.kinds import as_text
 from dygcn.engine.models.links import KINDS
 from dygcn.engine.records import DEFAULT_K
-from dygcn.errors import OptionError
+from dygcn.errors import MissingFolder, OptionError
 from dygcn.live.change import TrialMoves
 from dygcn.live.embedding import LiveEmbedding
 from dygcn.live.finding import Scored
@@ -255,7 +255,7 @@ def _write(live: EmbeddingView, ids: list[int | str] | None, table: pa.Table, ou
 
     suffix = Path(out).suffix.lower()
     if not Path(out).parent.is_dir():
-        raise OptionError(f"{out} cannot be written: there is no folder {Path(out).parent}")
+        raise MissingFolder(f"{out} cannot be written: there is no folder {Path(out).parent}")
     if suffix == ".parquet":
         pyarrow.parquet.write_table(table, out)
     elif suffix == ".arrow":

@@ -228,6 +228,18 @@ def test_few_that_wait_are_looked_at_beside_the_lists():
     assert index.status().pending == 0  # too many to be looked at one by one
 
 
+def test_who_leaves_without_anybody_moving_leaves_the_lists():
+    live = fresh(3, 5, features="given")
+    live.update(add=[(node, node + 1) for node in range(6)])
+    live.set_features([*range(7), 20], np.eye(8, 5, dtype=np.float32) + 0.1)  # 20 has no edge
+    index = NearestIndex(live._cached(), exact_up_to=2, probes=ALL)
+    index.refresh()
+    assert len(index._upkeep.backend) == len(live) == 8
+    live.update(remove_nodes=[20])
+    index.refresh()
+    assert len(index._upkeep.backend) == len(live) == 7
+
+
 # ---- seeded bugs -------------------------------------------------------------------------------------
 
 HUNT = settings(
@@ -333,7 +345,6 @@ MUTANTS = [
     (old_vectors_stay_in_the_index, MovingLists),
     (the_dead_answer, MovingLists),
     (those_who_left_before_they_were_read_answer, MovingLists),
-    (nobody_is_missed_where_nobody_moved, MovingListsOfGiven),
     (a_recycled_number_answers_with_the_vector_of_the_dead, Moving),
     (a_recycled_number_answers_with_the_vector_of_the_dead, MovingLists),
     (moved_nodes_do_not_wait, MovingLists),
@@ -349,6 +360,12 @@ def test_a_seeded_bug_would_be_noticed(mutant, machine, monkeypatch):
     mutant(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         run_state_machine_as_test(machine, settings=HUNT)
+
+
+def test_who_is_not_missed_would_be_noticed(monkeypatch):
+    nobody_is_missed_where_nobody_moved(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_who_leaves_without_anybody_moving_leaves_the_lists()
 
 
 def test_moves_that_are_missed_where_nobody_came_would_be_noticed(monkeypatch):

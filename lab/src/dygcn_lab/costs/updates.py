@@ -18,8 +18,7 @@ from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import apply_batch
 from dygcn.engine.models.choices import weight_grid
 from dygcn.engine.models.model import Model
-from dygcn.engine.propagation import spreading
-from dygcn.engine.propagation.gathering import gather_part
+from dygcn.engine.propagation import gathering
 from dygcn.engine.records import EventBatch
 from dygcn.engine.training.matrices import starting_matrices
 from dygcn.live.embedding import LiveEmbedding, start
@@ -265,12 +264,14 @@ def _one(live: LiveEmbedding, batch: EventBatch) -> dict[str, float]:
     def mark(name: str) -> None:
         marks.append((name, time.perf_counter()))
 
+    whole = gathering.gather_part
+
     def gather(*arguments: Any) -> Any:
-        gathered, order = gather_part(*arguments), len(marks) - 2
+        gathered, order = whole(*arguments), len(marks) - 2
         mark(f"add order {order - 1}, gather order {order}" if order > 1 else "gather order 1")
         return gathered
 
-    with undisturbed(), mock.patch.object(spreading, "gather_part", gather):
+    with undisturbed(), mock.patch.object(gathering, "gather_part", gather):
         mark("")
         events = read_events(handed["events"], live.model.ids)
         mark("read events")
