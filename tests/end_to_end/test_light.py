@@ -67,7 +67,9 @@ def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
         "def fit(rule):\n"
         "    events = [(i % 40, (i * 7) % 90, i // 20, 1) for i in range(400)]\n"
         "    recipe = dygcn.RollingRecipe(rounds=2)\n"
-        "    return dygcn.fit(events, dim=8, rule=rule, base='hashed', recipe=recipe)\n"
+        "    exact = dygcn.fit(events, dim=8, features='hashed')\n"
+        "    base = dygcn.Embedding(list(exact), exact.vectors())\n"
+        "    return dygcn.fit(events, rule=rule, base=base, recipe=recipe)\n"
         "for rule in ('rolling', 'spectral'):\n"
         "    folder = sys.argv[1] + '/' + rule\n"
     )
@@ -75,7 +77,7 @@ def test_the_paper_s_rules_need_torch_to_fit_and_not_to_serve(tmp_path):
         "    live = dygcn.load(folder)\n"
         "    live.update(add=[(1, 2), (1, 777)], remove=[(2, 14)])\n"
         "    live.nearest(777); live.score(1, 2)\n"
-        "    live.restart()  # this base is the exact rule's\n"
+        "    live.restart(dygcn.Embedding(list(live), live.vectors()))\n"
         "    try:\n        fit(rule)\n    except dygcn.errors.MissingExtra as error:\n        print(error)"
     )
     run(fit + "    fit(rule).save(folder)", str(tmp_path))

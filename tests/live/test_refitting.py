@@ -216,6 +216,9 @@ def test_few_links_are_not_compared():
     assert "too few to compare" in repr(found)
 
 
+BASE = dygcn.Embedding([1, 2, 3], np.eye(3, 4, dtype=np.float32))
+
+
 @pytest.mark.filterwarnings("ignore::dygcn.errors.TrainingWarning")
 @pytest.mark.parametrize(
     ("options", "result"),
@@ -223,7 +226,7 @@ def test_few_links_are_not_compared():
         ({"features": "hashed"}, "features='hashed'; fit again on the events"),
         ({"features": {1: [1.0], 2: [2.0]}}, "features='given'; fit again"),
         ({"features": dygcn.Embedding([1, 2], np.eye(2, dtype=np.float32))}, "features='embedding'; fit"),
-        ({"rule": "rolling", "base": "hashed"}, r"restart\(\) puts a fresh base"),
+        ({"rule": "rolling", "base": BASE}, r"restart\(\) puts a fresh base"),
     ],
 )
 def test_other_models_are_refused(options, result):

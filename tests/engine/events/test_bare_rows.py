@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dygcn
-from dygcn.engine.events import codec, column_names, read_events, read_update
+from dygcn.engine.events import column_names, read_events, read_update
 from dygcn.errors import EventError, OptionError
 from tests.live.crashing import begin, crash
 
@@ -302,6 +302,6 @@ def test_names_that_are_ignored_would_be_noticed(monkeypatch):
     def by_place(values, columns, pairs):
         return dict(zip(column_names.COLUMNS, values, strict=False))
 
-    monkeypatch.setattr(codec, "by_name", by_place)
+    monkeypatch.setattr(column_names, "by_name", by_place)
     with pytest.raises(AssertionError):
         test_times_are_times()
