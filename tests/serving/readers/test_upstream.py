@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from dygcn.serving.readers import upstream
-from dygcn.serving.service.server import PEER
+from dygcn.serving.service.server import PEER, Connection
 from tests.serving.readers.fake_writers import ANSWER, fake_writer, is_whole
 from tests.serving.readers.test_app import reading
 from tests.serving.service.streams import until
@@ -54,7 +54,17 @@ def test_a_body_that_does_not_come_is_not_taken_from_the_next_request(path, meth
         assert is_whole(stream)
 
 
-def test_a_length_that_nobody_compares_would_be_noticed(path, monkeypatch):
+@pytest.fixture
+def unrefused(monkeypatch):
+    """The connection lets such a request through, so what passes requests on has to look."""
+    monkeypatch.setattr(Connection, "_unsupported_upgrade_warning", lambda self: None)
+
+
+def test_a_body_that_does_not_come_is_noticed_where_requests_are_passed_on(path, unrefused):
+    test_a_body_that_does_not_come_is_not_taken_from_the_next_request(path, "GET")
+
+
+def test_a_length_that_nobody_compares_would_be_noticed(path, unrefused, monkeypatch):
     right = upstream._request
     monkeypatch.setattr(upstream, "_request", lambda *asked: right(*asked)._replace(length=0))
     with pytest.raises(AssertionError):
