@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dygcn.cluster import messages
 from dygcn.cluster import shard as shards
 from dygcn.cluster import worker as workers
 from dygcn.cluster.shard import Shard
@@ -171,7 +172,7 @@ def a_shard_that_is_behind_gets_rows(patch):
                 rows = self.shard.rows_for(request.mirrors) if self._knows(request.mirrors) else None
                 if rows is not None:
                     about = self.number, request.epoch, request.at
-                    self._network.send(sender, workers.MirrorRows(*about, rows))
+                    self._network.send(sender, messages.MirrorRows(*about, rows))
 
     def knows(self, mirrors):
         return bool((self.shard.graph.find(mirrors) >= 0).all())

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dygcn.live.durable import embedding as durable
+from dygcn.live.durable import source_batch
 from dygcn.live.durable.source_batch import GAP, SourceBatch
 from dygcn_lab.soak.promises import exactly_once as check
 from dygcn_lab.testbed.seeding import seeded
@@ -31,15 +31,15 @@ def overlaps_are_applied_again(self, last):
     return self
 
 
-SCREEN = durable.screen
+SCREEN = source_batch.screen
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "wrong"),
     [
-        (durable, "screen", check.nothing_is_a_repeat),
-        (durable, "screen", a_new_client_may_begin_anywhere),
-        (durable, "screen", gaps_are_jumped),
+        (source_batch, "screen", check.nothing_is_a_repeat),
+        (source_batch, "screen", a_new_client_may_begin_anywhere),
+        (source_batch, "screen", gaps_are_jumped),
         (SourceBatch, "after", overlaps_are_applied_again),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

@@ -597,14 +597,18 @@ def test_one_bad_event_in_a_hundred(form):
     check_one_in_a_hundred(form)
 
 
-def one_too_far(columns, latest=None, *, whole=wire.bad_rows):
+def one_too_far(columns, latest=None, *, whole=row_errors.bad_rows):
     return {row + 1: reason for row, reason in whole(columns, latest).items()}
 
 
 MUTANTS = {
-    "the wrong rows are left out": (wire, "bad_rows", one_too_far),
-    "all is good": (wire, "bad_rows", lambda columns, latest=None: {}),
-    "no clock": (wire, "bad_rows", lambda columns, latest=None, whole=wire.bad_rows: whole(columns)),
+    "the wrong rows are left out": (row_errors, "bad_rows", one_too_far),
+    "all is good": (row_errors, "bad_rows", lambda columns, latest=None: {}),
+    "no clock": (
+        row_errors,
+        "bad_rows",
+        lambda columns, latest=None, whole=row_errors.bad_rows: whole(columns),
+    ),
     "nothing is left out": (row_errors, "keep_rows", lambda columns, keep: columns),
 }
 

@@ -15,7 +15,7 @@ from dygcn.engine.graph import apply_batch
 from dygcn.engine.graph.constants import DONE, OVERWEIGHT, SMALL_POOL
 from dygcn.engine.models.model import Model
 from dygcn.engine.models.state import State
-from dygcn.engine.propagation import exact, outcomes
+from dygcn.engine.propagation import exact, gathering, outcomes
 from dygcn.engine.propagation import spreading as buffers
 from dygcn.engine.records import Written
 from dygcn.errors import CapacityError
@@ -118,9 +118,9 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.counts = Counter()
-        self._together, self._order = exact.update_at_once, buffers.gather_part
+        self._together, self._order = exact.update_at_once, gathering.gather_part
         monkeypatch.setattr(exact, "update_at_once", self.update)
-        monkeypatch.setattr(buffers, "gather_part", self.order)
+        monkeypatch.setattr(gathering, "gather_part", self.order)
         self._begun = False
         whole = exact.ExactRule.write
 

@@ -16,7 +16,7 @@ import pytest
 from dygcn.engine.events import read_events
 from dygcn.engine.features.inputs import Hashed
 from dygcn.engine.graph import Graph, apply_batch
-from dygcn.engine.propagation import ExactRule, spreading
+from dygcn.engine.propagation import ExactRule, gathering, spreading
 from dygcn.engine.propagation.spreading import set_threads, side_by_side, threads
 from dygcn.errors import OptionError
 
@@ -88,14 +88,14 @@ def test_any_number_of_threads_gives_the_same_bits(directed, weighted, parts):
 
 def test_parts_that_miss_nodes_would_be_noticed(parts, monkeypatch):
     """The mutant: nobody does the first block of each part."""
-    gather = spreading.gather_part
+    gather = gathering.gather_part
 
     def miss(*arguments):
         before, mine, after = arguments[:2], arguments[2], arguments[3:]
         return gather(*before, mine & (mine - 1), *after)
 
     expected = played(1, False, False)
-    monkeypatch.setattr(spreading, "gather_part", miss)
+    monkeypatch.setattr(gathering, "gather_part", miss)
     assert played(2, False, False)[1] != expected[1]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from dygcn.engine.events import read_events
-from dygcn.live.durable import embedding as durable
+from dygcn.live.durable import source_batch
 from dygcn.live.durable.opening import open as open_folder
 from dygcn.live.durable.source_batch import (
     APPLIED,
@@ -194,7 +194,7 @@ def nothing_is_a_repeat(parts: Sequence[SourceBatch], followed: StreamOffsets) -
 def look(size: int, seed: int) -> Found:
     """Deliver, then see whether it would be noticed if repeats were not."""
     tally = deliver(size, seed)
-    with seeded(durable, "screen", nothing_is_a_repeat):
+    with seeded(source_batch, "screen", nothing_is_a_repeat):
         caught = deliver(min(size, 400), seed).bad > 0
     figures = {"messages": tally.sent, "repeated": tally.repeated, "gaps": tally.gaps}
     figures["crashes"] = tally.crashes
